@@ -1,0 +1,1 @@
+"""Knowledge as data: TOML tables with their sources, recorded machines, translations."""

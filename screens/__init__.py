@@ -1,0 +1,1 @@
+"""The front ends: the Textual application and its plain, numbered twin."""

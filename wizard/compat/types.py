@@ -1,0 +1,62 @@
+"""What works on a machine, why, and what was chosen from it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Verdict = Literal["ok", "warn", "no"]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One statement behind a verdict: a stable code, a sentence, where it was read."""
+
+    code: str
+    text: str
+    source: str
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of the compatibility matrix."""
+
+    model: str
+    variant: str
+    name: str
+    checkpoint: str
+    quantization: str
+    weights_gib: float
+    fits: bool
+    max_context: int | None
+    """Longest window that fits at once, tokens; None when the architecture is unknown."""
+    parser: str | None
+    reasoning_parser: str | None
+    gpus: tuple[int, ...]
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    verdict: Verdict
+    reasons: tuple[Reason, ...]
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """The model to serve: a matrix row, or a checkpoint the user named."""
+
+    model: str
+    """Catalogue id, or the name the user gave."""
+    variant: str
+    checkpoint: str
+    """Hub id or local folder: what ``vllm serve`` is given."""
+    served_model_name: str
+    quantization: str
+    parser: str | None
+    reasoning_parser: str | None
+    thinks: bool
+    weights_gib: float | None
+    config: dict[str, object]
+    """The checkpoint's config.json fields; empty: the architecture is unknown and no figure is given."""
+    context: int | None
+    gpus: tuple[int, ...]
+    tensor_parallel_size: int
+    pipeline_parallel_size: int
+    args: tuple[str, ...]
+    reasons: tuple[Reason, ...]

@@ -1,0 +1,13 @@
+"""PLACEHOLDER"""
+
+from wizard.memory.types import (
+    EngineSettings,
+    KvPlan,
+    MemoryPlan,
+)
+
+__all__ = [
+    "EngineSettings",
+    "KvPlan",
+    "MemoryPlan",
+]

@@ -1,0 +1,13 @@
+"""PLACEHOLDER"""
+
+from wizard.opencode.types import (
+    ConfigRequest,
+    OpencodeChange,
+    Proof,
+)
+
+__all__ = [
+    "ConfigRequest",
+    "OpencodeChange",
+    "Proof",
+]

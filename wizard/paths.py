@@ -1,0 +1,78 @@
+"""Where things live: ours follow the platform; opencode's follow XDG on every system, as opencode does."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import platformdirs
+
+from wizard.errors import UsageError
+from wizard.i18n import _
+
+APP = "vllm-opencode"
+
+
+def config_dir() -> Path:
+    """Our own settings; ``assets.d/*.toml`` in it lies over the bundled assets."""
+    return Path(platformdirs.user_config_dir(APP))
+
+
+def state_dir() -> Path:
+    """Receipts, runs and their logs."""
+    return Path(platformdirs.user_state_dir(APP))
+
+
+def overlay_dir() -> Path:
+    """The user's additions to the assets."""
+    return config_dir() / "assets.d"
+
+
+def runs_dir() -> Path:
+    """One folder a run of vLLM: its log, its plan, its process record."""
+    return state_dir() / "runs"
+
+
+def receipt_path() -> Path:
+    """The receipt of the last set-up: intent, results, undo list."""
+    return state_dir() / "receipt.toml"
+
+
+def opencode_config_dir(environ: dict[str, str] | None = None) -> Path:
+    """opencode's global folder: XDG_CONFIG_HOME on every system, Windows and macOS included."""
+    variables = os.environ if environ is None else environ
+    base = variables.get("XDG_CONFIG_HOME")
+    return Path(base) / "opencode" if base else Path.home() / ".config" / "opencode"
+
+
+def scratch_dir() -> Path:
+    """A new folder for a simulation: nothing of the real world is touched."""
+    return Path(tempfile.mkdtemp(prefix=f"{APP}-rehearsal-"))
+
+
+def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Write beside, fsync, replace: the file is the old one or the new one, never half of either.
+
+    Keeps the mode of a file that exists, else uses ``mode``. Raises UsageError when the folder cannot be
+    written or the disk is full; nothing is left behind then.
+    """
+    handle, temporary = None, None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept = path.stat().st_mode & 0o7777 if path.exists() else mode
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        temporary = Path(name)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(kept)
+        temporary.replace(path)
+    except OSError as error:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+        raise UsageError(
+            _("Cannot write {path}: {reason}.").format(path=path, reason=error.strerror or error),
+            _("Free some space or choose another folder."),
+        ) from error

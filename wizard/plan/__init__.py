@@ -1,0 +1,15 @@
+"""PLACEHOLDER"""
+
+from wizard.plan.types import (
+    LaunchPlan,
+    Option,
+    PlanEdit,
+    PlanReason,
+)
+
+__all__ = [
+    "LaunchPlan",
+    "Option",
+    "PlanEdit",
+    "PlanReason",
+]

@@ -1,0 +1,9 @@
+"""PLACEHOLDER"""
+
+from wizard.runtime.types import (
+    Runtime,
+)
+
+__all__ = [
+    "Runtime",
+]

@@ -1,0 +1,92 @@
+"""A start of vLLM, what happened during it, and the server that came of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+StartedBy = Literal["wizard", "somebody else", "rehearsal"]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of vLLM: its process, its folder, its log. Survives the wizard on disk as ``run.json``."""
+
+    id: str
+    plan_id: str
+    folder: str
+    log: str
+    pid: int
+    process_started: float
+    """Creation time of the process, seconds since the epoch: tells it from a later one with its number."""
+    started_at: float
+    base_url: str
+    served_model_name: str
+    argv: tuple[str, ...]
+    vllm_version: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Base of what happens during a run; ``seconds`` counts from its start."""
+
+    seconds: float
+
+
+class Milestone(Event, frozen=True, kw_only=True, tag="milestone"):
+    """A stage of the start was reached; ``detail`` is what vLLM said about it."""
+
+    id: str
+    title: str
+    detail: str = ""
+
+
+class Progress(Event, frozen=True, kw_only=True, tag="progress"):
+    """How far a countable stage is."""
+
+    id: str
+    done: int
+    total: int
+
+
+class LogLine(Event, frozen=True, kw_only=True, tag="log"):
+    """A line of the log, made inert."""
+
+    number: int
+    text: str
+
+
+class Ready(Event, frozen=True, kw_only=True, tag="ready"):
+    """The server answers."""
+
+    base_url: str
+    served_names: tuple[str, ...]
+    max_model_len: int | None
+
+
+class Finding(Event, frozen=True, kw_only=True, tag="finding"):
+    """What the log says about a failure: the last error block, or a recognised fault."""
+
+    code: str
+    text: str
+    evidence: tuple[str, ...] = ()
+    hint: str = ""
+
+
+class Exited(Event, frozen=True, kw_only=True, tag="exited"):
+    """The process ended. ``asked`` tells a stop by the wizard from a death."""
+
+    code: int | None
+    asked: bool
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A running server, whoever started it. ``api_key`` never leaves the process."""
+
+    base_url: str
+    served_names: tuple[str, ...]
+    model: str
+    """The served name in use: what a client must send as ``model``."""
+    max_model_len: int | None
+    version: str | None
+    started_by: StartedBy
+    pid: int | None = None

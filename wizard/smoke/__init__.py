@@ -1,0 +1,13 @@
+"""PLACEHOLDER"""
+
+from wizard.smoke.types import (
+    SmokeCheck,
+    SmokeReport,
+    Speed,
+)
+
+__all__ = [
+    "SmokeCheck",
+    "SmokeReport",
+    "Speed",
+]

@@ -1,0 +1,41 @@
+"""The live tool-call test."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from wizard.serve import Server
+
+SmokeStatus = Literal["ok", "warn", "fail", "skip"]
+SmokeVerdict = Literal["pass", "fail", "inconclusive"]
+
+
+class SmokeCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """One request and what its answer proves. A ``required`` one that fails fails the test."""
+
+    id: str
+    title: str
+    required: bool
+    status: SmokeStatus
+    detail: str
+    evidence: str = ""
+    hint: str = ""
+    ms: int
+
+
+class Speed(msgspec.Struct, frozen=True, kw_only=True):
+    """Measured over the streamed answers: first token in ms, decoding in tokens a second."""
+
+    ttft_ms: float | None
+    decode_tps: float | None
+
+
+class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole test of one served model."""
+
+    server: Server
+    checks: tuple[SmokeCheck, ...]
+    verdict: SmokeVerdict
+    speed: Speed
