@@ -1,5 +1,7 @@
-"""PLACEHOLDER"""
+"""How large the window can be, and with which limits opencode neither loops nor fails in it."""
 
+from wizard.budget.build import make_budget
+from wizard.budget.limits import explain, limits, would_loop
 from wizard.budget.types import (
     Budget,
     BudgetWarning,
@@ -12,4 +14,8 @@ __all__ = [
     "BudgetWarning",
     "Limits",
     "ToolOutputCap",
+    "explain",
+    "limits",
+    "make_budget",
+    "would_loop",
 ]

@@ -32,7 +32,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     output: int
     reserved: int
     tool_output: ToolOutputCap | None
+    """None: opencode's own cap stays, because it does or because this opencode has no such setting."""
     base_prompt_tokens: int
+    """What opencode sends before the user typed a word."""
     base_prompt_origin: Literal["measured", "assumed"]
     room_tokens: int
     """What is left for the user's own files and talk before the first tidying up."""
@@ -42,6 +44,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     def refused(self) -> bool:
         """Whether opencode would loop or fail with these limits."""
         return any(warning.refuses for warning in self.warnings)
+
+    @property
+    def tidies_up_at(self) -> int:
+        """Size of a conversation at which opencode replaces it by a summary."""
+        return self.input - self.reserved
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -10,6 +10,13 @@ Origin = Literal["measured", "computed", "table", "assumed"]
 """Where a figure comes from; screens show its first letter beside the figure."""
 
 ParserKind = Literal["tool", "reasoning"]
+
+VersionText = Annotated[str, msgspec.Meta(pattern=r"^\d+(\.\d+)+(\.post\d+)?$")]
+"""A released version, such as ``0.33.0``."""
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+
+Size = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Sourced(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,13 +31,15 @@ class GpuModel(Sourced, frozen=True, kw_only=True):
     id: str
     product: str
     nvml_names: tuple[str, ...]
-    compute_capability: str
+    compute_capability: Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d$")]
     architecture: str
-    memory_mib: int
-    bandwidth_gbs: float | None = None
+    memory_mib: Positive
+    bandwidth_gbs: Size | None = None
     unified: bool = False
     """Shares the host's memory (GB10, Jetson): NVML then refuses memory queries."""
     nvlink: str = ""
+    memory_origin: Literal["nvml", "vendor"] = "vendor"
+    """``nvml``: the total a driver reported on a real card; ``vendor``: the label's GB taken as GiB."""
     notes: str = ""
 
 
@@ -40,8 +49,8 @@ class Parser(Sourced, frozen=True, kw_only=True):
     name: str
     kind: ParserKind
     wire_format: str
-    first_version: str
-    last_version: str
+    first_version: VersionText
+    last_version: VersionText
     markers: tuple[str, ...] = ()
     """Opening tags whose appearance in answered content means a call (or a thought) leaked."""
 
@@ -62,16 +71,31 @@ class Quantization(Sourced, frozen=True, kw_only=True):
 
     id: str
     title: str
-    bits: float
+    bits: Size
     """Bits a weight, scales included, for estimating a size nobody measured."""
     native_capability: int
     weight_only_capability: int | None = None
     """Lowest capability that runs it through weight-only kernels; None: native or not at all."""
+    fallback: str | None = None
+    """Format that a checkpoint of this one runs as below ``native_capability``, where that one runs."""
+    fallback_args: tuple[str, ...] = ()
+    """What ``vllm serve`` must be told for the fallback."""
     needs_bf16: bool = False
-    last_version: str | None = None
+    last_version: VersionText | None = None
     plugin: str | None = None
     """The package that provides it since it left vLLM's own tree."""
     notes: str = ""
+
+
+class LeakMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """An opening tag that proves a leak when it shows up in answered content, and who would have read it."""
+
+    marker: str
+    kind: Literal["tool", "reasoning"]
+    parsers: tuple[str, ...]
+    """Parsers that read it; empty: none does."""
+    format: str | None = None
+    """Id of the wire format when no parser reads it."""
 
 
 class Variant(Sourced, frozen=True, kw_only=True):
@@ -80,9 +104,10 @@ class Variant(Sourced, frozen=True, kw_only=True):
     id: str
     checkpoint: str
     quantization: str
-    weights_gib: float
+    weights_gib: Size
+    """GiB (binary) of all weights once loaded, on however many GPUs; without draft layers for speculation."""
     weights_origin: Origin = "table"
-    min_vllm: str | None = None
+    min_vllm: VersionText | None = None
     args: tuple[str, ...] = ()
 
 
@@ -92,17 +117,17 @@ class Model(Sourced, frozen=True, kw_only=True):
     id: str
     name: str
     aliases: tuple[str, ...] = ()
-    rank: int
+    rank: Positive
     """Order of preference for agentic coding, 1 is best."""
-    params_b: float
-    active_params_b: float
-    context: int
+    params_b: Size
+    active_params_b: Size
+    context: Positive
     architecture: str
     tool_parser: str | None
     reasoning_parser: str | None = None
     thinks: bool = False
     """Thinks before it answers, so the output limit needs room for it."""
-    min_vllm: str
+    min_vllm: VersionText
     chat_template: str | None = None
     args: tuple[str, ...] = ()
     warning: str = ""
@@ -112,3 +137,175 @@ class Model(Sourced, frozen=True, kw_only=True):
     config: dict[str, object] = {}
     """The fields of its config.json that the memory arithmetic needs; empty: no figure is given."""
     variants: tuple[Variant, ...]
+
+
+class CapabilitySupport(Sourced, frozen=True, kw_only=True):
+    """From ``since`` on, ready-made builds of vLLM hold code for GPUs of ``min_capability`` and up."""
+
+    since: VersionText
+    previous: VersionText | None = None
+    """The last version before ``since``: what an older GPU is held at."""
+    min_capability: int
+    notes: str = ""
+
+
+class MemoryUtilization(Sourced, frozen=True, kw_only=True):
+    """Default of ``--gpu-memory-utilization`` from a version on: a share of the GPU's total memory."""
+
+    since: VersionText
+    value: float
+
+
+class UnifiedMemory(Sourced, frozen=True, kw_only=True):
+    """Shares of memory to hand vLLM where GPU and system use the same memory."""
+
+    utilization: float
+    max_utilization: float
+    notes: str
+
+
+class BatchDefault(Sourced, frozen=True, kw_only=True):
+    """vLLM's batch limits for a device of at least ``min_memory_gib``; the first row that fits holds."""
+
+    min_memory_gib: int
+    max_num_batched_tokens: int
+    max_num_seqs: int
+    except_names: tuple[str, ...] = ()
+    """Parts of product names, lower case, that the row does not hold for."""
+    except_capabilities: tuple[int, ...] = ()
+
+
+class MilestonePattern(Sourced, frozen=True, kw_only=True):
+    """A stage of vLLM's start and the lines that show it.
+
+    Patterns are searched (not matched) in a line without colour codes and carriage returns. Groups: ``done``
+    and ``total`` count, ``value`` is what the stage has to say for itself.
+    """
+
+    id: str
+    title: str
+    """Marked for translation by its place; passed through ``_`` where it is shown."""
+    patterns: tuple[str, ...]
+    ready: bool = False
+    """Worth asking ``/health`` once it was seen."""
+
+
+class FailurePattern(Sourced, frozen=True, kw_only=True):
+    """A line of a failed start; the first pattern in the table that is found in it decides.
+
+    ``opens`` begins a block whose last exception is the cause; ``cause`` names the cause (groups ``error``
+    and ``text``); ``wrapper`` only reports that something else failed and is never shown as the cause.
+    """
+
+    id: str
+    role: Literal["opens", "cause", "wrapper"]
+    patterns: tuple[str, ...]
+
+
+class Flag(Sourced, frozen=True, kw_only=True):
+    """An option of ``vllm serve`` and the versions that know it; None: every supported one."""
+
+    name: str
+    since: VersionText | None = None
+    until: VersionText | None = None
+    notes: str = ""
+
+
+class LogFormat(Sourced, frozen=True, kw_only=True):
+    """How a line of vLLM's log begins. Both parts may be missing."""
+
+    process: str
+    """Pattern with the groups ``process`` and ``pid``."""
+    level: str
+    """Pattern of what follows it, with the group ``level``."""
+
+
+class StartPace(Sourced, frozen=True, kw_only=True):
+    """For a rough guess of how long a start takes once the weights are on disk."""
+
+    fixed_minutes: float
+    gib_per_minute: float
+
+
+class VllmFacts(Sourced, frozen=True, kw_only=True):
+    """What differs between versions of vLLM, for where the installed one cannot be asked."""
+
+    newest: VersionText
+    """Newest version the tables were checked against; a newer one is taken to behave like it."""
+    support_floor: VersionText
+    bf16_capability: int
+    """Lowest capability that computes in bfloat16; below it ``--dtype half`` is the way."""
+    block_size: int
+    """Default number of tokens in a block of the KV cache."""
+    graphs_counted_since: VersionText
+    """First version that takes the memory of CUDA graphs out of the KV cache's share by default."""
+    memory_utilization: tuple[MemoryUtilization, ...]
+    unified_memory: UnifiedMemory
+    start_pace: StartPace
+    batch_default: tuple[BatchDefault, ...]
+    capability_support: tuple[CapabilitySupport, ...]
+    flag: tuple[Flag, ...]
+    log: LogFormat
+    milestone: tuple[MilestonePattern, ...]
+    failure: tuple[FailurePattern, ...]
+
+
+class BasePrompt(Sourced, frozen=True, kw_only=True):
+    """What opencode sends before the user typed a word, tokens, from a version on.
+
+    ``measured`` was counted on the raw request; ``plan_with`` adds what a chat template makes of the tools;
+    ``trimmed`` is measured with the tools denied that a coding job can do without.
+    """
+
+    since: VersionText
+    measured: int
+    plan_with: int
+    trimmed: int
+    title: int
+
+
+class LimitsRow(Sourced, frozen=True, kw_only=True):
+    """Limits that ran without a refused request or a loop in a window of ``context`` tokens."""
+
+    context: int
+    output: int
+    input: int
+    reserved: int
+    tool_output_max_bytes: int | None = None
+    """None: opencode's default does."""
+    tool_output_max_lines: int | None = None
+    needs_trimmed_tools: bool = False
+
+
+class OpencodeFacts(Sourced, frozen=True, kw_only=True):
+    """What the wizard has to know about opencode. Tokens, unless a name says otherwise."""
+
+    newest: VersionText
+    support_floor: VersionText
+    output_cap: int
+    """opencode never asks for more output than this, whatever the limit says."""
+    output_cap_env: str
+    """Variable that lifts the cap."""
+    refuse_below: int
+    refuse_below_trimmed: int
+    warn_below: int
+    thinking_output: int
+    """Least output limit for a model that thinks before it answers."""
+    prompts_of_room: float
+    """``input - output`` should hold at least this many base prompts, or too little is left to work with."""
+    reserved_default: int
+    """opencode tidies up this far below ``limit.input``, or an answer's length if that is less."""
+    turn_tokens: int
+    """What a turn holds at least besides the base prompt; with no room for it opencode tidies up for ever."""
+    tokens_per_line: int
+    chunk_timeout_ms: int
+    header_timeout_ms: int
+    tool_output_max_bytes: int
+    tool_output_max_lines: int
+    tool_output_since: VersionText
+    unknown_keys_refused_until: VersionText
+    title_leaks_before: VersionText
+    """Older versions send the first prompt to a hosted model for a title, unless ``small_model`` is set."""
+    trimmed_tools: tuple[str, ...]
+    base_prompt: tuple[BasePrompt, ...]
+    limits: tuple[LimitsRow, ...]

@@ -1,15 +1,29 @@
-"""PLACEHOLDER"""
+"""What works on a machine with a runtime, why, and what to choose from it."""
 
-from wizard.compat.types import (
-    Choice,
-    Reason,
-    Row,
-    Verdict,
+from wizard.compat.choose import (
+    Wishes,
+    choose,
+    choose_best,
+    choose_checkpoint,
+    find_row,
+    read_config,
+    served_name,
 )
+from wizard.compat.matrix import matrix, version_for
+from wizard.compat.types import Choice, Reason, Row, Verdict
 
 __all__ = [
     "Choice",
     "Reason",
     "Row",
     "Verdict",
+    "Wishes",
+    "choose",
+    "choose_best",
+    "choose_checkpoint",
+    "find_row",
+    "matrix",
+    "read_config",
+    "served_name",
+    "version_for",
 ]

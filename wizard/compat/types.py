@@ -15,6 +15,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     code: str
     text: str
     source: str
+    refuses: bool = False
+    """Whether the combination cannot work, so that the verdict is ``no``."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,14 @@
-"""PLACEHOLDER"""
+"""What this host is, or a recorded one: GPUs, their links, memory, disks, and what stands in the way."""
 
+from wizard.machine.build import machine_from
+from wizard.machine.checks import checks
+from wizard.machine.detect import detect, read_host
+from wizard.machine.host import models_folder
+from wizard.machine.problems import Explanation, explain_problem
+from wizard.machine.recorded import decode_machine_file, load_machine, machine_names
 from wizard.machine.types import (
     Check,
+    CheckStatus,
     Disk,
     Gpu,
     GpuProcess,
@@ -9,19 +16,32 @@ from wizard.machine.types import (
     Machine,
     MachineFile,
     MemoryReading,
+    NvmlReading,
     Provenance,
     Reading,
 )
 
 __all__ = [
     "Check",
+    "CheckStatus",
     "Disk",
+    "Explanation",
     "Gpu",
     "GpuProcess",
     "GpuReading",
     "Machine",
     "MachineFile",
     "MemoryReading",
+    "NvmlReading",
     "Provenance",
     "Reading",
+    "checks",
+    "decode_machine_file",
+    "detect",
+    "explain_problem",
+    "load_machine",
+    "machine_from",
+    "machine_names",
+    "models_folder",
+    "read_host",
 ]

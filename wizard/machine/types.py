@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -11,26 +11,8 @@ from wizard.catalog import Origin
 
 CheckStatus = Literal["ok", "warn", "fail", "skip"]
 
-
-class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
-    """One GPU as NVML described it. ``None`` is "refused or unknown", and ``errors`` says how, by field."""
-
-    index: int
-    name: str
-    uuid: str = ""
-    bus_id: str = ""
-    compute_capability: str | float | tuple[int, int] | None = None
-    """``"12.1"``; a number or a pair is understood too, for machine files written by hand."""
-    memory_mib: int | None = None
-    memory_free_mib: int | None = None
-    integrated: bool | None = None
-    links: Mapping[str, int] = {}
-    """Active NVLinks by the index of the peer."""
-    display_active: bool | None = None
-    power_limit_w: float | None = None
-    mig: bool = False
-    processes: tuple[GpuProcess, ...] = ()
-    errors: Mapping[str, str] = {}
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Size = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,26 +20,64 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
 
     pid: int
     name: str = ""
-    used_mib: int | None = None
+    used_mib: Count | None = None
+
+
+class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU as NVML described it. ``None`` is "refused or unknown", and ``errors`` says how, by field."""
+
+    index: Count
+    name: str
+    uuid: str = ""
+    bus_id: str = ""
+    compute_capability: str | float | tuple[int, int] | None = None
+    """``"12.1"``; a number or a pair is understood too, for machine files written by hand."""
+    memory_mib: Count | None = None
+    memory_free_mib: Count | None = None
+    integrated: bool | None = None
+    unified: bool | None = None
+    """What an earlier ``detect --json`` concluded; a reading of NVML leaves it open."""
+    links: Mapping[str, Count] = {}
+    """Active NVLinks by the index of the peer."""
+    display_active: bool | None = None
+    power_limit_w: Size | None = None
+    mig: bool = False
+    processes: tuple[GpuProcess, ...] = ()
+    errors: Mapping[str, str] = {}
+    """NVML's name of the error by the field it left open: ``{"memory_mib": "NotSupported"}``.
+
+    Under ``device`` when the GPU as a whole could not be asked.
+    """
+    problems: tuple[str, ...] = ()
+    """What an earlier ``detect --json`` concluded."""
 
 
 class MemoryReading(msgspec.Struct, frozen=True, kw_only=True):
     """Host memory. ``available_mib`` is the kernel's MemAvailable, which counts reclaimable page cache."""
 
-    total_mib: int
-    available_mib: int
-    free_mib: int | None = None
-    swap_total_mib: int = 0
-    swap_used_mib: int = 0
+    total_mib: Count
+    available_mib: Count
+    free_mib: Count | None = None
+    swap_total_mib: Count = 0
+    swap_used_mib: Count = 0
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """Room on one of the paths an installation fills."""
+    """Room on one of the paths an installation fills. ``purpose``: models, home, temporary or shm."""
 
     purpose: str
     path: str
-    total_gib: float
-    free_gib: float
+    total_gib: Size
+    free_gib: Size
+
+
+class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What NVML answered about the driver and every GPU it counts."""
+
+    driver: str | None = None
+    cuda: str | None = None
+    gpus: tuple[GpuReading, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +88,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     os: str
     kernel: str = ""
     product: str = ""
-    cpu_count: int = 0
+    cpu_count: Count = 0
     container: str | None = None
     wsl: bool = False
     driver: str | None = None
@@ -92,19 +112,21 @@ class Provenance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A recorded machine on disk: ``assets/machines/NAME.json``."""
+    """A recorded machine on disk: ``assets/machines/NAME.json``, or what ``detect --json`` printed."""
 
-    provenance: Provenance
     machine: Reading
+    provenance: Provenance | None = None
+    """None only for what ``detect --json`` printed: then all of it was read from that host."""
 
 
 class Gpu(msgspec.Struct, frozen=True, kw_only=True):
-    """One usable GPU. Memory is MiB; bandwidth decimal GB/s."""
+    """One GPU. Memory is MiB, 0 when it could not be read; bandwidth decimal GB/s."""
 
     index: int
     name: str
     uuid: str
     compute_capability: str
+    """Such as ``12.1``; empty when neither the driver nor the table knows it."""
     memory_mib: int
     memory_free_mib: int
     memory_origin: Origin
@@ -113,12 +135,23 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     links: Mapping[str, int]
     problems: tuple[str, ...] = ()
+    bus_id: str = ""
+    display_active: bool | None = None
+    power_limit_w: float | None = None
+    mig: bool = False
+    """Split into MIG instances: the whole GPU cannot run anything itself."""
+    processes: tuple[GpuProcess, ...] = ()
 
     @property
     def capability(self) -> int:
-        """Ten times the compute capability, as vLLM counts it: sm_121 is 121."""
+        """Ten times the compute capability, as vLLM counts it: sm_121 is 121. Unknown is 0."""
         major, _, minor = self.compute_capability.partition(".")
-        return int(major) * 10 + int(minor or 0)
+        return int(major or 0) * 10 + int(minor or 0)
+
+    @property
+    def usable(self) -> bool:
+        """Whether vLLM could be given this GPU: it answers, its memory is known, it is whole."""
+        return self.memory_mib > 0 and self.capability > 0 and not self.mig
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,6 +169,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     cuda: str | None
     gpus: tuple[Gpu, ...]
     nvlink_groups: tuple[tuple[int, ...], ...]
+    """GPUs that are all linked to each other, two or more a group; a GPU without a partner is in none."""
     memory: MemoryReading
     disks: tuple[Disk, ...]
     shm: Disk | None

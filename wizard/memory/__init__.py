@@ -1,13 +1,33 @@
-"""PLACEHOLDER"""
+"""What a model takes of a GPU: weights, the peak of a batch, and how many tokens the KV cache will hold."""
 
+from wizard.memory.engine import memory_plan, with_defaults
+from wizard.memory.kv import kv_plan, longest_window
+from wizard.memory.layout import cache_layout
 from wizard.memory.types import (
+    AttentionLayers,
+    CacheLayers,
+    CacheLayout,
     EngineSettings,
     KvPlan,
+    LatentLayers,
     MemoryPlan,
+    StateLayers,
 )
+from wizard.memory.weights import weights_gib
 
 __all__ = [
+    "AttentionLayers",
+    "CacheLayers",
+    "CacheLayout",
     "EngineSettings",
     "KvPlan",
+    "LatentLayers",
     "MemoryPlan",
+    "StateLayers",
+    "cache_layout",
+    "kv_plan",
+    "longest_window",
+    "memory_plan",
+    "weights_gib",
+    "with_defaults",
 ]

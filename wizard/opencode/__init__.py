@@ -1,13 +1,37 @@
-"""PLACEHOLDER"""
+"""What opencode's configuration shall hold, whether it may be written, and whether it works when it is."""
 
+from wizard.opencode.binary import find_opencode, merged_config, opencode_version
+from wizard.opencode.content import interleaved_field
+from wizard.opencode.inspect import ConfiguredModel, configured_models
+from wizard.opencode.locate import globals_wanted, target_file
+from wizard.opencode.proof import prove_change
 from wizard.opencode.types import (
+    Action,
     ConfigRequest,
+    Globals,
     OpencodeChange,
     Proof,
+    Target,
 )
+from wizard.opencode.write import plan_change, undo_change, write_change
 
 __all__ = [
+    "Action",
     "ConfigRequest",
+    "ConfiguredModel",
+    "Globals",
     "OpencodeChange",
     "Proof",
+    "Target",
+    "configured_models",
+    "find_opencode",
+    "globals_wanted",
+    "interleaved_field",
+    "merged_config",
+    "opencode_version",
+    "plan_change",
+    "prove_change",
+    "target_file",
+    "undo_change",
+    "write_change",
 ]

@@ -1,15 +1,24 @@
-"""PLACEHOLDER"""
+"""The launch plan, its reasons, its edits and its renderings."""
 
-from wizard.plan.types import (
-    LaunchPlan,
-    Option,
-    PlanEdit,
-    PlanReason,
-)
+from wizard.plan.build import ServeSettings, build_plan, parse_arguments
+from wizard.plan.edit import apply, describe, take_back
+from wizard.plan.read import read_plan
+from wizard.plan.render import FORMATS, document, shell
+from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 
 __all__ = [
+    "FORMATS",
     "LaunchPlan",
     "Option",
     "PlanEdit",
     "PlanReason",
+    "ServeSettings",
+    "apply",
+    "build_plan",
+    "describe",
+    "document",
+    "parse_arguments",
+    "read_plan",
+    "shell",
+    "take_back",
 ]

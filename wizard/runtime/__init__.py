@@ -1,9 +1,7 @@
-"""PLACEHOLDER"""
+"""Which vLLM is installed on this host, and what it can do."""
 
-from wizard.runtime.types import (
-    Runtime,
-)
+from wizard.runtime.find import assumed_runtime, find_runtimes
+from wizard.runtime.probe import probe
+from wizard.runtime.types import Runtime, RuntimeKind
 
-__all__ = [
-    "Runtime",
-]
+__all__ = ["Runtime", "RuntimeKind", "assumed_runtime", "find_runtimes", "probe"]

@@ -1,6 +1,13 @@
-"""PLACEHOLDER"""
+"""Starts, follows and stops vLLM, and asks a running server who it is."""
 
+from wizard.serve.follow import follow
+from wizard.serve.identity import ended, is_alive
+from wizard.serve.port import port_owner, require_free_port
+from wizard.serve.probe import normal_url, probe_server
+from wizard.serve.process import read_key, start, stop
+from wizard.serve.runs import latest_run, load_plan, load_run
 from wizard.serve.types import (
+    End,
     Event,
     Exited,
     Finding,
@@ -10,9 +17,12 @@ from wizard.serve.types import (
     Ready,
     Run,
     Server,
+    StartedBy,
+    Stopped,
 )
 
 __all__ = [
+    "End",
     "Event",
     "Exited",
     "Finding",
@@ -22,4 +32,19 @@ __all__ = [
     "Ready",
     "Run",
     "Server",
+    "StartedBy",
+    "Stopped",
+    "ended",
+    "follow",
+    "is_alive",
+    "latest_run",
+    "load_plan",
+    "load_run",
+    "normal_url",
+    "port_owner",
+    "probe_server",
+    "read_key",
+    "require_free_port",
+    "start",
+    "stop",
 ]

@@ -24,6 +24,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     served_model_name: str
     argv: tuple[str, ...]
     vllm_version: str | None = None
+    api_key_file: str | None = None
+    """Where the key of the server is kept; the key itself is never part of a run."""
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended, kept as ``end.json``. A negative ``code`` is a signal; None when nobody saw it."""
+
+    code: int | None = None
+    asked: bool = False
+    """The wizard stopped it; else it died, or somebody else stopped it."""
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """What stopping a run came to. ``left`` holds the process numbers that even SIGKILL did not end."""
+
+    was_running: bool
+    code: int | None
+    left: tuple[int, ...] = ()
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):

@@ -26,7 +26,7 @@ class SmokeCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured over the streamed answers: first token in ms, decoding in tokens a second."""
+    """Seen in the streamed answer to the tool's result: first token in ms, decoding in tokens a second."""
 
     ttft_ms: float | None
     decode_tps: float | None

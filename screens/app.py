@@ -1,0 +1,159 @@
+"""The application: shows the screen of the step a journey stands at, until the road ends or somebody leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import ClassVar
+
+from rich.text import Text
+from textual import work
+from textual.app import App
+from textual.binding import Binding, BindingType
+
+from screens.base import Move, Outcome, StepScreen
+from screens.budget import BudgetScreen
+from screens.diagnose import DiagnoseScreen
+from screens.done import DoneScreen
+from screens.launch import LaunchScreen
+from screens.machine import MachineScreen
+from screens.model import ModelScreen
+from screens.opencode import OpencodeScreen
+from screens.runtime import RuntimeScreen
+from screens.smoke import SmokeScreen
+from screens.start import StartScreen
+from screens.widgets.modals import DecideModal, ErrorModal, WaitModal
+from wizard import flow
+from wizard.errors import WizardError
+from wizard.flow import Journey, Step
+from wizard.i18n import N_, _
+
+INTERRUPTED = 130
+
+SCREENS: dict[Step, type[StepScreen]] = {
+    screen.STEP: screen
+    for screen in (
+        StartScreen,
+        MachineScreen,
+        RuntimeScreen,
+        ModelScreen,
+        BudgetScreen,
+        LaunchScreen,
+        SmokeScreen,
+        OpencodeScreen,
+        DiagnoseScreen,
+        DoneScreen,
+    )
+}
+
+
+class WizardApp(App[int], inherit_bindings=False):
+    """The wizard in a terminal. Its result is the exit code."""
+
+    TITLE = "vllm-opencode"
+    CSS_PATH = "base.tcss"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "leave", N_("quit"), priority=True, show=False),
+        Binding("ctrl+c", "interrupt", N_("quit"), priority=True, show=False),
+    ]
+
+    def __init__(self, journey: Journey | None = None) -> None:
+        super().__init__()
+        self.journey = Journey() if journey is None else journey
+
+    def on_mount(self) -> None:
+        """Begin at the step the journey stands at."""
+        self.walk()
+
+    @work(exclusive=True, group="walk")
+    async def walk(self) -> None:
+        """One screen after the other, as the flow says."""
+        while True:
+            outcome = await self.push_screen_wait(SCREENS[self.journey.step](self.journey))
+            self.journey = outcome.journey
+            if outcome.move is Move.NEXT and self.journey.step is self.journey.road[-1]:
+                await self._end(self.journey, 0)
+                return
+            self.journey = _moved(outcome)
+            await self._keep(self.journey)
+
+    async def _keep(self, journey: Journey) -> None:
+        """Write the receipt so that a later start can go on here; nothing is kept before anything is known."""
+        if journey.machine is None and journey.server is None:
+            return
+        try:
+            await asyncio.to_thread(flow.save_progress, journey)
+        except WizardError as error:
+            await self.push_screen_wait(ErrorModal(error))
+
+    def action_leave(self) -> None:
+        """Quit; asks first when something is half done or would go on running."""
+        self._leave(0)
+
+    def action_interrupt(self) -> None:
+        """Quit by ctrl+c: the exit code tells when something was broken off."""
+        self._leave(INTERRUPTED)
+
+    @work(exclusive=True, group="leave")
+    async def _leave(self, code_of_break: int) -> None:
+        screen = next((screen for screen in self.screen_stack if isinstance(screen, StepScreen)), None)
+        if screen is None or isinstance(self.screen, DecideModal | WaitModal):
+            return
+        if screen.half_done:
+            answers = {"stay": _("Stay here"), "stop": _("Stop it and quit")}
+            question = _("vLLM is being started. Quitting now stops it.")
+            if await self.push_screen_wait(DecideModal(_("Quit?"), question, answers)) == "stop":
+                self.push_screen(WaitModal(_("Stopping vLLM…")))
+                await screen.abandon()
+                self.exit(code_of_break)
+            return
+        await self._end(screen.journey, 0)
+
+    async def _end(self, journey: Journey, code: int) -> None:
+        """Exit, after deciding what becomes of a server of ours."""
+        if journey.run is None or journey.server is None:
+            self.exit(code)
+        elif journey.simulated:
+            await self._stop_and_exit(journey, code)
+        elif journey.step is Step.DONE:
+            self.exit(code, message=_goes_on(journey))
+        else:
+            await self._ask_and_exit(journey, code)
+
+    async def _ask_and_exit(self, journey: Journey, code: int) -> None:
+        answers = {"leave": _("Leave it running"), "stop": _("Stop it"), "stay": _("Stay here")}
+        question = _("The vLLM that was started here is still running.")
+        answer = await self.push_screen_wait(DecideModal(_("Quit?"), question, answers))
+        if answer == "leave":
+            self.exit(code, message=_goes_on(journey))
+        elif answer == "stop":
+            await self._stop_and_exit(journey, code)
+
+    async def _stop_and_exit(self, journey: Journey, code: int) -> None:
+        self.push_screen(WaitModal(_("Stopping vLLM…")))
+        try:
+            await asyncio.to_thread(flow.stop_server, journey)
+        except WizardError as error:
+            self.exit(1, message=Text(str(error)))
+        else:
+            self.exit(code)
+
+
+def _moved(outcome: Outcome) -> Journey:
+    journey = outcome.journey
+    match outcome.move:
+        case Move.NEXT:
+            return flow.advance(journey)
+        case Move.BACK:
+            return flow.back(journey)
+        case Move.SKIP:
+            return flow.skip(journey)
+        case Move.GO:
+            return journey
+
+
+def _goes_on(journey: Journey) -> Text:
+    """The last line in the terminal: what still runs, and how to stop it."""
+    assert journey.server is not None
+    text = _("vLLM goes on at {url}. Stop it with: vllm-opencode stop")
+    return Text(text.format(url=journey.server.base_url))

@@ -1,0 +1,181 @@
+"""Step Launch: the plan to review, the start as it happens, and why it failed."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import ContentSwitcher, Log
+
+from screens import figures
+from screens.base import COMMON_KEYS, StepScreen
+from screens.widgets.failure import Failure
+from screens.widgets.live import LiveStart
+from screens.widgets.modals import DecideModal
+from screens.widgets.review import Review
+from screens.widgets.status import Status
+from wizard import flow
+from wizard.errors import LaunchError
+from wizard.flow import Journey, Step
+from wizard.i18n import N_, _
+from wizard.plan import shell
+
+
+class Pane(StrEnum):
+    """What the body shows: ids of its parts."""
+
+    REVIEW = "review"
+    LIVE = "live"
+    FAILURE = "failure"
+
+
+class LaunchScreen(StepScreen, inherit_bindings=False):
+    """From the reviewed plan to a server that answers."""
+
+    STEP = Step.LAUNCH
+    HEADLINE = N_("What will be started")
+    HELP = N_(
+        "First the plan: time, disk, and the command with every option; [?] says why each is there. "
+        "Enter starts vLLM. Its stages and the end of its log appear as they happen; [x] stops it. "
+        "When it fails the block of the log that says why is quoted; go back and change something, or try again. "
+        "A started vLLM goes on when you leave the wizard, until you stop it."
+    )
+    CSS_PATH = "launch.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "start", N_("start vLLM"), id="start"),
+        Binding("r", "again", N_("try again"), id="again"),
+        Binding("x", "stop", N_("stop"), id="stop"),
+        Binding("l", "log", N_("log larger"), id="log"),
+        Binding("y", "copy", N_("copy the command"), id="copy"),
+        *COMMON_KEYS,
+    ]
+
+    def __init__(self, journey: Journey) -> None:
+        super().__init__(journey)
+        self._stopping = False
+
+    def compose_body(self) -> ComposeResult:
+        """One of three panes."""
+        with ContentSwitcher(initial=Pane.REVIEW, id="panes"):
+            yield Review(id=Pane.REVIEW)
+            yield LiveStart(id=Pane.LIVE)
+            yield Failure(id=Pane.FAILURE)
+
+    @property
+    def _pane(self) -> str | None:
+        return self.query_one("#panes", ContentSwitcher).current
+
+    def _turn_to(self, pane: Pane) -> None:
+        self.query_one("#panes", ContentSwitcher).current = pane
+        self.refresh_bindings()
+
+    def show(self) -> None:
+        """Draw the plan; with a server that runs already, say where."""
+        self.query_one(Review).show(self.journey)
+        server = self.journey.server
+        if server is not None:
+            words = _("READY: vLLM answers at {url}, window {window}")
+            self.query_one(Status).end(
+                words.format(url=server.base_url, window=figures.count(server.max_model_len))
+            )
+        self.query_one(Review).focus()
+
+    def action_start(self) -> None:
+        """Start vLLM."""
+        live = self.query_one(LiveStart)
+        live.reset()
+        self._turn_to(Pane.LIVE)
+        self.query_one(Log).focus()
+        self.perform(_("Starting vLLM…"), lambda journey: flow.launch(journey, live.emit, self.cancel))
+
+    def action_again(self) -> None:
+        """Start once more after a failure."""
+        self.action_start()
+
+    def done(self) -> None:
+        """The server answers, or was stopped."""
+        self.query_one(LiveStart).drain()
+        self.show()
+        if self.journey.server is None:
+            self._turn_to(Pane.REVIEW)
+
+    def failed(self, error: BaseException) -> None:
+        """Quote why the start failed; a stop on demand leads back to the plan."""
+        live = self.query_one(LiveStart)
+        live.drain()
+        if isinstance(error, LaunchError):
+            self.query_one(Failure).show(error, live.seconds)
+            self._turn_to(Pane.FAILURE)
+            self.query_one("#failure-evidence").focus()
+            return
+        self._turn_to(Pane.REVIEW)
+        super().failed(error)
+
+    @property
+    def half_done(self) -> bool:
+        """Whether vLLM is being started."""
+        return self.busy
+
+    def ready(self) -> bool:
+        """Whether a server answers."""
+        return self.journey.server is not None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Each state has its keys: start, stop, or try again."""
+        plan, server = self.journey.plan, self.journey.server
+        match action:
+            case "start":
+                possible = plan is not None and not plan.refused
+                return self._pane == Pane.REVIEW and server is None and possible and not self.busy
+            case "next" if server is None:
+                return False
+            case "again":
+                return self._pane == Pane.FAILURE
+            case "stop":
+                return self.busy or server is not None
+            case "log":
+                return self._pane == Pane.LIVE
+            case "back" if self.busy:
+                return None
+        return super().check_action(action, parameters)
+
+    def action_stop(self) -> None:
+        """Stop the start, or the server that came of it."""
+        if self.busy:
+            self.cancel.set()
+        else:
+            self._stop_server()
+
+    @work
+    async def _stop_server(self) -> None:
+        answers = {"stay": _("Leave it running"), "stop": _("Stop it")}
+        question = _("Stop the vLLM that runs now?")
+        if await self.app.push_screen_wait(DecideModal(_("Stop vLLM"), question, answers)) == "stop":
+            self.perform(_("Stopping vLLM…"), flow.stop_server)
+
+    def action_log(self) -> None:
+        """Give the log all the room, or take it back."""
+        self.query_one(LiveStart).toggle_class("-log")
+
+    def action_copy(self) -> None:
+        """Hand the command to the terminal's clipboard."""
+        if self.journey.plan is not None:
+            self.app.copy_to_clipboard(shell(self.journey.plan))
+            self.notify(
+                _("Copied, if your terminal allows it. Else: vllm-opencode plan --format shell"), markup=False
+            )
+
+    def reasons(self) -> list[str]:
+        """Why each part of the plan is there."""
+        plan = self.journey.plan
+        if plan is None:
+            return []
+        return [
+            _("{text}\n  source: {source}").format(
+                text=f"{reason.subject}: {reason.why}", source=reason.source
+            )
+            for reason in plan.reasons
+        ]

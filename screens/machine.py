@@ -1,0 +1,120 @@
+"""Step Machine: what this host is, and what stands in the way."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import OptionList, Static
+
+from screens import wording
+from screens.base import COMMON_KEYS, Move, StepScreen
+from screens.roads import ask_for_rehearsal
+from screens.widgets.checklist import CheckList
+from wizard import flow
+from wizard.flow import Step
+from wizard.i18n import N_, _
+
+
+class MachineScreen(StepScreen, inherit_bindings=False):
+    """GPUs, memory and host checks."""
+
+    STEP = Step.MACHINE
+    HEADLINE = N_("This machine, and what stands in the way")
+    HELP = N_(
+        "Every GPU with its compute capability, memory and bandwidth, then the checks of the host. "
+        "A check that is not OK says below what to do; look again afterwards. "
+        "Nothing here has to be OK to go on, but a FAIL will meet you again."
+    )
+    CSS_PATH = "machine.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("r", "again", N_("look again"), id="again"),
+        Binding("p", "practise", N_("practise on a recorded machine"), id="practise"),
+        *COMMON_KEYS,
+    ]
+
+    def compose_body(self) -> ComposeResult:
+        """Machine, GPUs, checks, and the whole of the highlighted check."""
+        yield Static(id="product", markup=False)
+        with VerticalScroll(id="gpus", can_focus=False):
+            yield Static(id="gpu-lines", markup=False)
+        yield Static(id="counts", markup=False)
+        yield CheckList(id="checks", markup=False)
+        yield Static(id="detail", markup=False)
+
+    def begin(self) -> None:
+        """Look, unless this machine was looked at before."""
+        if self.journey.machine is None:
+            self.action_again()
+
+    def action_again(self) -> None:
+        """Look at the machine."""
+        self.perform(
+            _("Looking at this machine…"),
+            lambda journey: flow.look_at_machine(flow.forget(journey, Step.MACHINE)),
+        )
+
+    def show(self) -> None:
+        """Draw the machine and its checks."""
+        journey, machine = self.journey, self.journey.machine
+        if machine is None:
+            return
+        self.query_one("#product", Static).update(wording.machine_head(machine))
+        planned = journey.choice.gpus if journey.choice else ()
+        lines = [wording.gpu_line(gpu, machine, planned) for gpu in machine.gpus]
+        if not lines:
+            lines = [
+                _("There is no NVIDIA GPU here that vLLM could use."),
+                _("You can rehearse on a recorded machine [p], or go back and connect to a vLLM elsewhere."),
+            ]
+        self.query_one("#gpu-lines", Static).update("\n".join(lines))
+        words = [check.status for check in journey.checks]
+        counted = [
+            f"{words.count(status)} {wording.status_word(status)}"
+            for status in ("ok", "warn", "fail", "skip")
+            if status in words
+        ]
+        self.query_one("#counts", Static).update(f"{_('Checks')}   {'  '.join(counted)}")
+        checks = self.query_one(CheckList)
+        checks.clear_options()
+        for check in journey.checks:
+            checks.add_line(check.status, wording.check_title(check.id), check.detail)
+        worst = next((n for n, word in enumerate(words) if word == "fail"), None)
+        worst = words.index("warn") if worst is None and "warn" in words else worst
+        checks.highlighted = worst or 0
+        checks.focus()
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, event: OptionList.OptionHighlighted) -> None:
+        check = self.journey.checks[event.option_index]
+        text = f"{check.detail}\n{check.hint}" if check.hint else check.detail
+        self.query_one("#detail", Static).update(text)
+
+    def ready(self) -> bool:
+        """Whether the machine was looked at."""
+        return self.journey.machine is not None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Practising is offered where there is nothing to work with."""
+        if action == "practise":
+            machine = self.journey.machine
+            return machine is not None and not any(gpu.usable for gpu in machine.gpus)
+        return super().check_action(action, parameters)
+
+    def reasons(self) -> list[str]:
+        """Each check that is not OK, with what to do."""
+        return [
+            f"{wording.status_word(check.status)}  {wording.check_title(check.id)}: {check.detail}\n{check.hint}".rstrip()
+            for check in self.journey.checks
+            if check.status in ("warn", "fail")
+        ]
+
+    @work
+    async def action_practise(self) -> None:
+        """Leave this machine alone and play on a recorded one."""
+        journey = await ask_for_rehearsal(self.app, self.journey)
+        if journey is not None:
+            self.finish(Move.GO, flow.advance(journey))

@@ -1,0 +1,144 @@
+"""Step opencode: the change of its configuration as a diff, written on demand, proved with the real opencode."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.widgets import Static
+
+from screens import wording
+from screens.base import COMMON_KEYS, StepScreen
+from screens.widgets.diff import coloured
+from screens.widgets.fields import Tick
+from wizard import flow
+from wizard.flow import Step
+from wizard.i18n import N_, _
+
+
+class OpencodeScreen(StepScreen, inherit_bindings=False):
+    """What is written for opencode, and whether it works."""
+
+    STEP = Step.OPENCODE
+    HEADLINE = N_("What opencode is told")
+    HELP = N_(
+        "The lines marked + are added to opencode's configuration, those marked - are replaced; everything else "
+        "of yours is kept as it is, comments included. A copy of the file is made first and undo puts it back. "
+        "The ticks touch all your providers, so they are yours to give. "
+        "Enter writes; then the real opencode, if it is installed, performs a tool call with it."
+    )
+    CSS_PATH = "opencode.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,w", "write", N_("write and prove"), id="write"),
+        Binding("r", "again", N_("prove again"), id="again"),
+        Binding("space", "tick", N_("tick"), id="tick"),
+        Binding("s", "skip", N_("skip"), id="skip"),
+        *COMMON_KEYS,
+    ]
+
+    def compose_body(self) -> ComposeResult:
+        """Where, the diff, the ticks, and the proof."""
+        wanted = self.journey.answers.opencode
+        yield Static(id="where", markup=False)
+        with VerticalScroll(id="diff-pane"):
+            yield Static(id="diff", markup=False)
+        yield Tick(_("make it the default model"), wanted.default_model, id="default_model")
+        yield Tick(
+            _("also set what touches all providers (tidying up, tool output)"),
+            wanted.globals == "yes",
+            id="globals",
+        )
+        yield Tick(
+            _("nothing leaves the house (share, updates, web tools off)"), wanted.private, id="private"
+        )
+        yield Static(id="proof", markup=False)
+
+    def begin(self) -> None:
+        """Plan the change, unless that was done before; prove what is written and unproved."""
+        if self.journey.change is None:
+            self._plan()
+
+    def _plan(self) -> None:
+        unproven = Step.SMOKE in self.journey.skipped
+        self.perform(
+            _("Reading opencode's configuration…"),
+            lambda journey: flow.plan_configuration(journey, unproven=unproven),
+        )
+
+    @on(Tick.Changed)
+    def _ticked(self) -> None:
+        """Other wishes make another change."""
+        ticks = {
+            name: self.query_one(f"#{name}", Tick).ticked for name in ("default_model", "globals", "private")
+        }
+        wanted = msgspec.structs.replace(
+            self.journey.answers.opencode,
+            default_model=ticks["default_model"],
+            globals="yes" if ticks["globals"] else "no",
+            private=ticks["private"],
+        )
+        self.journey = flow.answer(self.journey, Step.OPENCODE, opencode=wanted)
+        self._plan()
+
+    def action_tick(self) -> None:
+        """Space outside the ticks goes to the first of them."""
+        self.query_one("#default_model", Tick).focus()
+
+    def show(self) -> None:
+        """Draw the change and the proof."""
+        change, proof = self.journey.change, self.journey.proof
+        if change is None:
+            return
+        self.query_one("#where", Static).update("\n".join(wording.change_lines(change)))
+        self.query_one("#diff", Static).update(coloured(change.diff or _("Nothing has to be changed.")))
+        for tick in self.query(Tick):
+            tick.disabled = change.written
+        written = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []
+        self.query_one("#proof", Static).update(
+            "\n".join([*written, *(wording.proof_lines(proof) if proof else ())])
+        )
+
+    def action_write(self) -> None:
+        """Write the file."""
+        self.perform(_("Writing…"), flow.write_configuration)
+
+    def action_again(self) -> None:
+        """Let the real opencode try."""
+        self.perform(_("opencode performs a tool call…"), lambda journey: flow.prove(journey, self.cancel))
+
+    def done(self) -> None:
+        """After writing comes the proof."""
+        self.show()
+        change = self.journey.change
+        if (
+            change is not None
+            and change.written
+            and self.journey.proof is None
+            and self.journey.answers.opencode.proof
+        ):
+            self.action_again()
+
+    def ready(self) -> bool:
+        """Whether the configuration is in place."""
+        return self._written()
+
+    def _written(self) -> bool:
+        change = self.journey.change
+        return change is not None and change.written
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Enter writes first and goes on afterwards."""
+        match action:
+            case "write":
+                return not self._written() and self.journey.change is not None and not self.busy
+            case "again":
+                return self._written() and not self.busy
+            case "tick":
+                return not self._written()
+            case "next" if not self._written():
+                return False
+        return super().check_action(action, parameters)

@@ -1,0 +1,57 @@
+"""Taking another road, the same way from every screen and from the plain questions."""
+
+from __future__ import annotations
+
+import msgspec
+from textual.app import App
+
+from screens.widgets.modals import PickModal
+from screens.wording import REHEARSAL_MACHINE
+from wizard import flow
+from wizard.flow import Journey, Step
+from wizard.flow.answers import Mode
+from wizard.i18n import _
+from wizard.machine import machine_names
+
+
+def take(journey: Journey, mode: Mode, **answers: object) -> Journey:
+    """The journey at the start of a road.
+
+    Leaving a rehearsal also leaves its recorded machine and its scratch folder, and the other way round.
+    """
+    if journey.answers.start.mode == "rehearse" and mode != "rehearse":
+        answers.setdefault("machine", msgspec.structs.replace(journey.answers.machine, simulate=None))
+    answers.setdefault("start", msgspec.structs.replace(journey.answers.start, mode=mode))
+    changed = flow.answer(journey, Step.START, **answers)
+    if changed.simulated != journey.simulated:
+        changed = msgspec.structs.replace(changed, scratch=None)
+    return msgspec.structs.replace(changed, step=Step.START)
+
+
+def connect_to(journey: Journey, base_url: str, api_key_file: str) -> Journey:
+    """The road to a server that runs already."""
+    start = msgspec.structs.replace(journey.answers.start, mode="connect", base_url=base_url)
+    serve = msgspec.structs.replace(journey.answers.serve, api_key_file=api_key_file or None)
+    return take(journey, "connect", start=start, serve=serve)
+
+
+def diagnose_log(journey: Journey, log: str) -> Journey:
+    """The road that reads a log."""
+    return take(
+        journey,
+        "troubleshoot",
+        start=msgspec.structs.replace(journey.answers.start, mode="troubleshoot", log=log),
+    )
+
+
+def rehearse_on(journey: Journey, name: str) -> Journey:
+    """The rehearsal on a recorded machine."""
+    return take(journey, "rehearse", machine=msgspec.structs.replace(journey.answers.machine, simulate=name))
+
+
+async def ask_for_rehearsal(app: App[object], journey: Journey) -> Journey | None:
+    """Ask which recorded machine is played; None when nobody wants to."""
+    names = {name: name for name in machine_names()}
+    current = journey.answers.machine.simulate or REHEARSAL_MACHINE
+    name = await app.push_screen_wait(PickModal(_("Which machine shall be played?"), names, current))
+    return None if name is None else rehearse_on(journey, name)

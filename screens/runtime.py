@@ -1,0 +1,108 @@
+"""Step Runtime: the vLLM that will be started."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from screens import wording
+from screens.base import COMMON_KEYS, StepScreen
+from screens.widgets.modals import AskModal
+from wizard import flow
+from wizard.flow import Journey, Step
+from wizard.i18n import N_, _
+from wizard.runtime import Runtime
+
+
+class RuntimeScreen(StepScreen, inherit_bindings=False):
+    """The installed vLLMs, and which one is taken."""
+
+    STEP = Step.RUNTIME
+    HEADLINE = N_("Which vLLM shall be started?")
+    HELP = N_(
+        "Every vLLM that was found was asked for its version, its parsers and its options. "
+        "One that does not answer says why and cannot be taken. "
+        "Where none is installed you can still look at models and plans; a start needs one."
+    )
+    CSS_PATH = "runtime.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("o", "other", N_("name another one"), id="other"),
+        Binding("r", "again", N_("look again"), id="again"),
+        *COMMON_KEYS,
+    ]
+
+    def compose_body(self) -> ComposeResult:
+        """The list over what is known of the highlighted one."""
+        yield OptionList(id="runtimes", markup=False)
+        yield Static(id="detail", markup=False)
+
+    def begin(self) -> None:
+        """Look, unless it was looked for before."""
+        if self.journey.runtime is None:
+            self.action_again()
+
+    def action_again(self) -> None:
+        """Look for installed vLLMs."""
+        self._take(self.journey)
+
+    def _take(self, journey: Journey) -> None:
+        self.journey = flow.forget(journey, Step.RUNTIME)
+        self.perform(_("Looking for vLLM and asking it…"), flow.find_runtime)
+
+    def show(self) -> None:
+        """List what was found, the one in use highlighted."""
+        runtimes = self._runtimes()
+        found = self.query_one("#runtimes", OptionList)
+        found.clear_options()
+        for runtime in runtimes:
+            found.add_option(Option(wording.runtime_line(runtime), disabled=bool(runtime.problem)))
+        if self.journey.runtime in runtimes:
+            found.highlighted = runtimes.index(self.journey.runtime)
+            found.focus()
+
+    def _runtimes(self) -> tuple[Runtime, ...]:
+        """What was found, and the assumed one where nothing is installed that answers."""
+        journey = self.journey
+        if journey.runtime is None or journey.runtime in journey.runtimes:
+            return journey.runtimes
+        return (*journey.runtimes, journey.runtime)
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, event: OptionList.OptionHighlighted) -> None:
+        lines = wording.runtime_details(self._runtimes()[event.option_index])
+        self.query_one("#detail", Static).update("\n".join(lines))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        chosen = self._runtimes()[event.option_index]
+        if chosen == self.journey.runtime:
+            self.action_next()
+            return
+        wanted = msgspec.structs.replace(self.journey.answers.runtime, path=None, command=chosen.command)
+        self._take(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))
+
+    def ready(self) -> bool:
+        """Whether there is one, installed or assumed."""
+        return self.journey.runtime is not None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A rehearsal plays on an assumed vLLM: there is nothing to name."""
+        if action == "other":
+            return not self.journey.simulated
+        return super().check_action(action, parameters)
+
+    @work
+    async def action_other(self) -> None:
+        """Ask for a venv or an executable that was not found."""
+        wanted = self.journey.answers.runtime
+        questions = ((_("Folder of the virtual environment, or the vllm executable"), wanted.path or ""),)
+        given = await self.app.push_screen_wait(AskModal(_("Another vLLM"), questions))
+        if given is not None:
+            wanted = msgspec.structs.replace(wanted, path=given[0], command=None)
+            self._take(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))

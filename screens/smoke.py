@@ -1,0 +1,137 @@
+"""Step Smoke test: real requests against the running server, one check after the other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import OptionList, Static
+
+from screens import wording
+from screens.base import COMMON_KEYS, StepScreen
+from screens.widgets.checklist import CheckList
+from screens.widgets.modals import ReadModal
+from wizard import flow
+from wizard.flow import Journey, Step
+from wizard.i18n import N_, _
+from wizard.smoke import SmokeCheck
+
+
+class SmokeScreen(StepScreen, inherit_bindings=False):
+    """Do tool calls work with this server, as opencode makes them?"""
+
+    STEP = Step.SMOKE
+    HEADLINE = N_("Do tool calls work, as opencode makes them?")
+    HELP = N_(
+        "opencode can only work with a model whose tool calls arrive as calls, while the answer streams. "
+        "Each check is one real request. A required check that fails means opencode would not work; "
+        "the evidence shows what came instead. "
+        "You may skip the test; then nothing proves that this server works with opencode."
+    )
+    CSS_PATH = "smoke.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("v", "evidence", N_("evidence"), id="evidence"),
+        Binding("r", "again", N_("test again"), id="again"),
+        Binding("s", "skip", N_("skip"), id="skip"),
+        *COMMON_KEYS,
+    ]
+
+    class Checked(Message):
+        """One more check is over."""
+
+        def __init__(self, check: SmokeCheck) -> None:
+            super().__init__()
+            self.check = check
+
+    def __init__(self, journey: Journey) -> None:
+        super().__init__(journey)
+        self._checks: list[SmokeCheck] = []
+
+    def compose_body(self) -> ComposeResult:
+        """Server, checks, and the whole of the highlighted one."""
+        yield Static(id="server", markup=False)
+        yield CheckList(id="checks", markup=False)
+        yield Static(id="detail", markup=False)
+        yield Static(id="verdict", markup=False)
+
+    def begin(self) -> None:
+        """Test, unless that was done before."""
+        if self.journey.smoke is None:
+            self.action_again()
+
+    def action_again(self) -> None:
+        """Test from the beginning."""
+        self.journey = flow.forget(self.journey, Step.SMOKE)
+        self.show()
+        self.perform(
+            _("Asking the model…"),
+            lambda journey: flow.smoke_test(
+                journey, lambda check: self.post_message(self.Checked(check)), self.cancel
+            ),
+        )
+
+    def show(self) -> None:
+        """Draw the server and a finished test."""
+        server, report = self.journey.server, self.journey.smoke
+        if server is not None:
+            self.query_one("#server", Static).update(wording.server_line(server))
+        self._checks = []
+        self.query_one(CheckList).clear_options()
+        for check in report.checks if report else ():
+            self._add(check)
+        self.query_one("#detail", Static).update("")
+        self.query_one("#verdict", Static).update(wording.smoke_summary(report) if report else "")
+        self._point_at_failure()
+
+    @on(Checked)
+    def _checked(self, event: Checked) -> None:
+        if self.journey.smoke is None:
+            self._add(event.check)
+
+    def _add(self, check: SmokeCheck) -> None:
+        self._checks.append(check)
+        title = check.title if check.required else _("{title} (not required)").format(title=check.title)
+        self.query_one(CheckList).add_line(check.status, title, check.detail)
+
+    def _point_at_failure(self) -> None:
+        """Highlight the first check that failed, and with it its hint."""
+        checks = self.query_one(CheckList)
+        if self._checks:
+            failed = (number for number, check in enumerate(self._checks) if check.status == "fail")
+            checks.highlighted = next(failed, 0)
+        checks.focus()
+
+    @on(OptionList.OptionHighlighted)
+    def _tell(self, event: OptionList.OptionHighlighted) -> None:
+        check = self._checks[event.option_index]
+        lines = [check.detail, check.hint, _("[v] shows what came back") if check.evidence else ""]
+        self.query_one("#detail", Static).update("\n".join(line for line in lines if line))
+        self.refresh_bindings()
+
+    def _highlighted(self) -> SmokeCheck | None:
+        number = self.query_one(CheckList).highlighted
+        return None if number is None or number >= len(self._checks) else self._checks[number]
+
+    def action_evidence(self) -> None:
+        """What the server answered, as it came."""
+        check = self._highlighted()
+        if check is not None:
+            self.app.push_screen(
+                ReadModal(check.title, [text for text in (check.detail, check.evidence, check.hint) if text])
+            )
+
+    def ready(self) -> bool:
+        """Whether the test is over and did not fail; a failed one can only be skipped."""
+        return self.journey.smoke is not None and self.journey.smoke.verdict != "fail"
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Evidence is offered where there is some."""
+        if action == "evidence":
+            check = self._highlighted() if self.is_mounted else None
+            return bool(check and check.evidence) or None
+        if action == "again":
+            return None if self.busy else True
+        return super().check_action(action, parameters)

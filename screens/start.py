@@ -1,0 +1,201 @@
+"""Step Start: the roads, the express one first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from screens import roads
+from screens.base import COMMON_KEYS, Move, StepScreen
+from screens.widgets.modals import AskModal
+from screens.widgets.status import Status
+from wizard import flow
+from wizard.flow import Journey, Step
+from wizard.i18n import N_, _
+
+ROADS: dict[str, tuple[str, str]] = {
+    "resume": (
+        N_("[g] Go on where you were"),
+        N_("Takes what you answered last time and looks at everything again."),
+    ),
+    "express": (
+        N_("[e] Choose for me"),
+        N_(
+            "Looks at this machine, chooses vLLM, model and window, and shows all of it before anything is touched."
+        ),
+    ),
+    "install": (
+        N_("[i] Install here, step by step"),
+        N_("The same, with a look and a choice at every step."),
+    ),
+    "connect": (
+        N_("[c] Connect to a running vLLM"),
+        N_("Tests its tool calls and writes the opencode configuration for it. Needs no GPU here."),
+    ),
+    "broken": (
+        N_("[d] Something is broken: diagnose it"),
+        N_("Reads a log of vLLM, an error or what opencode printed, and names cause and cure."),
+    ),
+    "rehearse": (
+        N_("[p] Practise: rehearse on a recorded machine"),
+        N_("The whole road with a stand-in for vLLM, in a scratch folder. Nothing real is touched."),
+    ),
+}
+"""Id, title with its key, and explanation of each road."""
+
+
+class StartScreen(StepScreen, inherit_bindings=False):
+    """Which road to take."""
+
+    STEP = Step.START
+    HEADLINE = N_("From bare NVIDIA hardware to a coding agent that works. What shall be done?")
+    HELP = N_(
+        "Choose a road with the arrows and Enter, or with the letter in front of it. "
+        "Nothing is changed on this machine before you saw what and said so. "
+        "Quitting keeps what you answered: the next start offers to go on there."
+    )
+    CSS_PATH = "start.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("g", "road('resume')", N_("go on"), id="resume", show=False),
+        Binding("e", "road('express')", N_("choose for me"), id="express"),
+        Binding("i", "road('install')", N_("install"), id="install"),
+        Binding("c", "road('connect')", N_("connect"), id="connect"),
+        Binding("d", "road('broken')", N_("diagnose"), id="diagnose"),
+        Binding("p", "road('rehearse')", N_("practise"), id="rehearse"),
+        *COMMON_KEYS,
+    ]
+
+    class Looked(Message):
+        """The last receipt was read: a journey to go on with, and a sentence about it."""
+
+        def __init__(self, journey: Journey | None, note: str) -> None:
+            super().__init__()
+            self.journey = journey
+            self.note = note
+
+    def __init__(self, journey: Journey) -> None:
+        super().__init__(journey)
+        self._earlier: Journey | None = None
+        self._after = Move.NEXT
+
+    def compose_body(self) -> ComposeResult:
+        """The roads over the explanation of the highlighted one."""
+        yield OptionList(id="roads", markup=False)
+        yield Static(id="explanation", markup=False)
+
+    def show(self) -> None:
+        """List the roads; going on is one only when there is something to go on with."""
+        roads = self.query_one("#roads", OptionList)
+        roads.clear_options()
+        for road, (title, _explanation) in ROADS.items():
+            if road != "resume" or self._earlier is not None:
+                roads.add_option(Option(_(title), id=road))
+        roads.highlighted = 0
+        roads.focus()
+
+    def begin(self) -> None:
+        """Look for a receipt of an unfinished set-up."""
+        if self.journey.machine is None and not self.journey.simulated:
+            self._look_back()
+
+    @work(thread=True, exit_on_error=False, group="receipt")
+    def _look_back(self) -> None:
+        self.post_message(self.Looked(*flow.resume()))
+
+    @on(Looked)
+    def _looked(self, event: Looked) -> None:
+        self._earlier = event.journey
+        self.query_one(Status).end(event.note)
+        if event.journey is not None:
+            self.show()
+
+    @on(OptionList.OptionHighlighted)
+    def _explain(self, event: OptionList.OptionHighlighted) -> None:
+        self.query_one("#explanation", Static).update(_(ROADS[event.option_id or "install"][1]))
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        self.action_road(event.option_id or "install")
+
+    def action_next(self) -> None:
+        """Take the highlighted road."""
+        roads = self.query_one("#roads", OptionList)
+        option = roads.highlighted_option
+        if option is not None:
+            self.action_road(option.id or "install")
+
+    def action_road(self, road: str) -> None:
+        """Take a road; some ask for an address, a file or a machine first."""
+        if self.busy:
+            return
+        match road:
+            case "resume" if self._earlier is not None:
+                self.finish(Move.GO, self._earlier)
+            case "express":
+                self.journey = roads.take(self.journey, "install")
+                self._after = Move.GO
+                self.perform(_("Choosing for you…"), self._choose)
+            case "install":
+                self.finish(Move.NEXT, roads.take(self.journey, "install"))
+            case "connect":
+                self._ask_address()
+            case "broken":
+                self._ask_log()
+            case "rehearse":
+                self._ask_machine()
+
+    def _choose(self, journey: Journey) -> Journey:
+        return flow.choose_for_me(journey, self._tell)
+
+    def _tell(self, event: object) -> None:
+        if isinstance(event, flow.StepEvent):
+            self.post_message(self.Choosing(event.title))
+
+    class Choosing(Message):
+        """The express road reached a step."""
+
+        def __init__(self, title: str) -> None:
+            super().__init__()
+            self.title = title
+
+    @on(Choosing)
+    def _choosing(self, event: Choosing) -> None:
+        if self.busy:
+            self.query_one(Status).begin(_("Choosing for you: {step}…").format(step=event.title))
+
+    def done(self) -> None:
+        """The express road has a plan, or the running server answered."""
+        self.finish(self._after)
+
+    @work
+    async def _ask_address(self) -> None:
+        answers = self.journey.answers
+        questions = (
+            (_("Address of the running vLLM"), answers.start.base_url or "http://127.0.0.1:8000/v1"),
+            (_("File with its API key, if it wants one"), answers.serve.api_key_file or ""),
+        )
+        given = await self.app.push_screen_wait(AskModal(_("Connect to a running vLLM"), questions))
+        if given is not None:
+            self.journey = roads.connect_to(self.journey, *given)
+            self._after = Move.NEXT
+            self.perform(_("Asking {url}…").format(url=given[0]), flow.connect)
+
+    @work
+    async def _ask_log(self) -> None:
+        log = self.journey.answers.start.log or ""
+        questions = ((_("File to read: a log of vLLM, or what opencode printed"), log),)
+        given = await self.app.push_screen_wait(AskModal(_("Something is broken"), questions))
+        if given is not None:
+            self.finish(Move.NEXT, roads.diagnose_log(self.journey, given[0]))
+
+    @work
+    async def _ask_machine(self) -> None:
+        journey = await roads.ask_for_rehearsal(self.app, self.journey)
+        if journey is not None:
+            self.finish(Move.NEXT, journey)

@@ -1,0 +1,43 @@
+"""Checks as lines that begin with a word: OK, WARN, FAIL or SKIP."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from screens import wording
+
+COLOURS = {
+    "ok": "$text-success",
+    "warn": "$text-warning",
+    "fail": "$text-error",
+    "no": "$text-error",
+    "skip": "",
+}
+"""Theme variables that repeat what the word says."""
+
+
+def marked(status: str, rest: str) -> Content:
+    """A line that begins with the word of its status, a fixed width wide."""
+    return Content.assemble((f"{wording.status_word(status):<6}", f"bold {COLOURS[status]}"), rest)
+
+
+class CheckList(OptionList, inherit_bindings=False):
+    """A list to read line by line; Enter is left to the screen."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "cursor_up", show=False),
+        Binding("down", "cursor_down", show=False),
+        Binding("home", "first", show=False),
+        Binding("end", "last", show=False),
+        Binding("pageup", "page_up", show=False),
+        Binding("pagedown", "page_down", show=False),
+    ]
+
+    def add_line(self, status: str, title: str, detail: str) -> None:
+        """One more check at the end."""
+        self.add_option(Option(marked(status, f"{title:<{wording.CHECK_TITLE_WIDTH}} {detail}")))

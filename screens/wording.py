@@ -1,0 +1,336 @@
+"""What a journey looks like in words: the sentences and figures both front ends show.
+
+Everything here is pure and returns plain text. Figures carry the letter of their origin.
+"""
+
+from __future__ import annotations
+
+from screens.figures import context, count, gib, letter
+from wizard import paths
+from wizard.budget import explain
+from wizard.catalog import Origin
+from wizard.compat import Row
+from wizard.diagnosis import Diagnosis, Finding
+from wizard.flow import ChosenEvent, Journey
+from wizard.i18n import N_, _
+from wizard.machine import Gpu, Machine
+from wizard.memory import MemoryPlan
+from wizard.opencode import OpencodeChange, Proof
+from wizard.plan import LaunchPlan
+from wizard.runtime import Runtime
+from wizard.serve import Server
+from wizard.smoke import SmokeReport
+
+CHECK_TITLE_WIDTH = 16
+REHEARSAL_MACHINE = "gb10"
+"""The recorded machine that is offered first."""
+
+_STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
+_CHECKS = {
+    "gpu": N_("GPU"),
+    "driver": N_("driver"),
+    "busy": N_("other programs"),
+    "memory": N_("memory"),
+    "disk": N_("disk"),
+    "shm": N_("shared memory"),
+    "swap": N_("swap"),
+    "port": N_("port"),
+    "proxy": N_("proxy"),
+}
+
+
+def status_word(status: str) -> str:
+    """The word that carries a status or a verdict."""
+    return _(_STATUS[status])
+
+
+def check_title(check_id: str) -> str:
+    """The name of a host check."""
+    return _(_CHECKS.get(check_id, check_id))
+
+
+def rehearsal(journey: Journey) -> str:
+    """The label of a rehearsal, with the machine it plays on."""
+    machine = journey.machine.simulated if journey.machine else None
+    name = machine or journey.answers.machine.simulate or REHEARSAL_MACHINE
+    return _("REHEARSAL on {machine} — nothing real is touched").format(machine=name)
+
+
+def machine_head(machine: Machine) -> str:
+    """Product, system and driver on one line."""
+    parts = [machine.arch, machine.os]
+    if machine.driver:
+        parts.append(_("driver {version}").format(version=machine.driver))
+    if machine.cuda:
+        parts.append(f"CUDA {machine.cuda}")
+    return f"{machine.product or machine.hostname or _('this machine')}   {' · '.join(parts)}"
+
+
+def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:
+    """One GPU: number, name, capability, memory, bandwidth, NVLink group, whether the plan uses it."""
+    kind = _("shared memory") if gpu.unified else _("memory")
+    words = [
+        f"GPU {gpu.index}  {gpu.name}",
+        f"cc {gpu.compute_capability or '?'}",
+        f"{kind} {gib(gpu.memory_mib / 1024)} GiB{letter(gpu.memory_origin)}"
+        if gpu.memory_mib
+        else _("memory unknown"),
+    ]
+    if gpu.bandwidth_gbs is not None:
+        words.append(f"{gpu.bandwidth_gbs:.0f} GB/s{letter('table')}")
+    for number, group in enumerate(machine.nvlink_groups):
+        if gpu.index in group:
+            words.append(_("NVLink group {name}").format(name=chr(ord("A") + number)))
+    if gpu.index in planned:
+        words.append(_("in the plan"))
+    return "  ".join(words)
+
+
+def runtime_line(runtime: Runtime) -> str:
+    """One installed vLLM on one line."""
+    if runtime.kind == "assumed":
+        return _("none installed: the plan is made for vLLM {version}").format(version=runtime.version)
+    versions = [f"vLLM {runtime.version or '?'}"]
+    if runtime.torch:
+        versions.append(f"torch {runtime.torch}")
+    if runtime.cuda:
+        versions.append(f"CUDA {runtime.cuda}")
+    if runtime.problem:
+        versions = [runtime.problem]
+    return f"{runtime.kind:<8} {runtime.path}  {' · '.join(versions)}"
+
+
+def runtime_details(runtime: Runtime) -> tuple[str, ...]:
+    """What the highlighted vLLM said about itself, or what to do when there is none."""
+    if runtime.kind == "assumed":
+        return (
+            _("No installed vLLM was found here. Models and plans are shown for the version above."),
+            _("To start one, install it in an environment of its own, then look again:"),
+            "  https://docs.vllm.ai/en/stable/getting_started/installation/",
+        )
+    if runtime.problem:
+        return (runtime.problem,)
+    parsers = _("{tools} tool-call parsers, {reasoning} reasoning parsers, {flags} options").format(
+        tools=len(runtime.tool_parsers), reasoning=len(runtime.reasoning_parsers), flags=len(runtime.flags)
+    )
+    build = (_("CPU build: needs no GPU and is slow"),) if runtime.cpu_build else ()
+    return (_("Called as: {command}").format(command=" ".join(runtime.command)), parsers, *build)
+
+
+def row_cells(row: Row) -> tuple[str, ...]:
+    """Model, variant, weights, context, parser and verdict of a row of the matrix."""
+    return (
+        row.name,
+        row.variant,
+        f"{row.weights_gib:.0f} GiB",
+        context(row.max_context),
+        row.parser or "-",
+        status_word(row.verdict),
+    )
+
+
+def chosen_lines(chosen: ChosenEvent) -> tuple[str, ...]:
+    """What will be done, time and disk first."""
+    lines = []
+    time, disk = chosen.start_minutes, chosen.free_disk_gib
+    if chosen.download_gib:
+        lines.append(_("Download  {gib} GiB before the first start").format(gib=gib(chosen.download_gib)))
+    if time is not None:
+        lines.append(
+            _("Time      about {minutes:.0f} min to start{a}").format(
+                minutes=max(1, time), a=letter("assumed")
+            )
+        )
+    if disk is not None:
+        text = _("Disk      {weights} GiB of weights; {free} GiB are free")
+        lines.append(text.format(weights=gib(chosen.weights_gib), free=gib(disk, digits=0)))
+    lines.append(
+        _("Model     {checkpoint}, served as {name}").format(
+            checkpoint=chosen.checkpoint, name=chosen.served_model_name
+        )
+    )
+    lines.append(
+        _("Tools     tool-call parser {parser}, reasoning parser {reasoning}").format(
+            parser=chosen.parser or "-", reasoning=chosen.reasoning_parser or "-"
+        )
+    )
+    limits = chosen.limits
+    lines.append(
+        _("Window    {window} tokens; opencode: {input} in, {output} out").format(
+            window=_("vLLM decides") if chosen.max_model_len is None else count(chosen.max_model_len),
+            input=count(limits["input"]),
+            output=count(limits["output"]),
+        )
+    )
+    return tuple(lines)
+
+
+def command_lines(plan: LaunchPlan) -> tuple[str, ...]:
+    """The command with its environment, an option a line."""
+    lines = [f"{name}={value}" for name, value in sorted(plan.env.items())]
+    lines.append(" ".join(plan.command))
+    lines += [
+        f"  {option.flag}{'' if option.value is None else ' ' + option.value}" for option in plan.options
+    ]
+    return tuple(lines)
+
+
+def memory_parts(memory: MemoryPlan) -> tuple[tuple[str, str, float | None, Origin | None], ...]:
+    """The split of a GPU's memory: mark in the bar, name, GiB, origin; what is left comes last."""
+    origins = memory.origins
+    return (
+        ("#", _("weights"), memory.weights_gib, origins.get("weights_gib")),
+        ("=", _("work"), memory.activation_gib, origins.get("activation_gib")),
+        (":", _("graphs"), memory.graphs_gib, origins.get("graphs_gib")),
+        ("%", _("CUDA"), memory.other_gib, origins.get("other_gib")),
+        ("+", _("KV cache"), memory.available_kv_gib, origins.get("available_kv_gib")),
+        (".", _("not asked for"), memory.total_gib - memory.requested_gib, "computed"),
+    )
+
+
+def memory_title(journey: Journey) -> str:
+    """Whose memory the bar shows."""
+    memory = journey.budget.memory if journey.budget else None
+    if memory is None:
+        return _("Memory of one GPU")
+    return _("Memory of one GPU, {total} GiB; vLLM may take {share:.0%} of it").format(
+        total=gib(memory.total_gib), share=memory.gpu_memory_utilization
+    )
+
+
+def token_lines(journey: Journey) -> tuple[str, ...]:
+    """The window by estimate and by the running server, the KV cache, and opencode's limits."""
+    budget, server = journey.budget, journey.server
+    if budget is None:
+        return ()
+    asked = _("vLLM decides") if budget.max_model_len is None else count(budget.max_model_len)
+    says = _("(after the start)") if server is None else count(server.max_model_len)
+    lines = [_("Window    {asked} tokens asked for; vLLM says {says}").format(asked=asked, says=says)]
+    if budget.kv is not None:
+        text = _(
+            "KV cache  {tokens} tokens{c}: {times:.1f} full windows at once; the longest that fits is {fit}"
+        )
+        lines.append(
+            text.format(
+                tokens=count(budget.kv.cache_tokens),
+                c=letter("computed"),
+                times=budget.kv.max_concurrency,
+                fit=count(budget.kv.max_model_len_fit),
+            )
+        )
+    limits = budget.opencode
+    written = _("opencode  context {context}, input {input}, output {output}")
+    lines.append(
+        written.format(context=count(limits.context), input=count(limits.input), output=count(limits.output))
+    )
+    return (*lines, explain(limits))
+
+
+def plan_verdict(plan: LaunchPlan) -> tuple[str, ...]:
+    """Why a plan must not be started, what to know about it, or that all is well."""
+    lines = [f"{status_word('no')}  {reason.text}" for reason in plan.refused]
+    lines += [f"{status_word('warn')}  {reason.text}" for reason in plan.warnings]
+    return tuple(lines) or (
+        f"{status_word('ok')}  {_('This plan can be started; opencode cannot loop with it.')}",
+    )
+
+
+def server_line(server: Server) -> str:
+    """Address, name, window and version of a running server."""
+    parts = [server.base_url, server.model, _("window {tokens}").format(tokens=count(server.max_model_len))]
+    if server.version:
+        parts.append(f"vLLM {server.version}")
+    return " · ".join(parts)
+
+
+def smoke_summary(report: SmokeReport) -> str:
+    """The verdict of the live test in one sentence, with the speed it measured."""
+    verdicts = {
+        "pass": _("PASS: tool calls work with this server."),
+        "fail": _("FAIL: opencode would not work with this server."),
+        "inconclusive": _("INCONCLUSIVE: the model did not show whether its calls arrive."),
+    }
+    speed = report.speed
+    if speed.decode_tps is None:
+        return verdicts[report.verdict]
+    rate = _("{tps:.0f} tokens/s").format(tps=speed.decode_tps)
+    return f"{verdicts[report.verdict]} {rate}{letter('measured')}"
+
+
+def change_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """Where opencode's configuration is written, what lies over it, and how it is kept."""
+    actions = {
+        "created": _("new file"),
+        "updated": _("your file, changed"),
+        "unchanged": _("already as it should be"),
+        "refused": _("not touched"),
+    }
+    lines = [f"{change.path}  ({actions[change.action]})"]
+    lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
+    if change.backup:
+        lines.append(_("Backup: {path}").format(path=change.backup))
+    return (*lines, *change.warnings)
+
+
+def proof_lines(proof: Proof) -> tuple[str, ...]:
+    """What the real opencode did with the configuration."""
+    words = {"passed": _("PROVED"), "failed": _("NOT PROVED"), "skipped": _("SKIPPED")}
+    version = f" (opencode {proof.opencode_version})" if proof.opencode_version else ""
+    return tuple(line for line in (f"{words[proof.status]}{version}: {proof.detail}", proof.hint) if line)
+
+
+def done_lines(journey: Journey) -> tuple[str, ...]:
+    """The sentence to type, what runs where, and how to stop and undo it."""
+    lines = []
+    if journey.change is not None:
+        lines += [
+            _("Type this in a project of yours:"),
+            f"  cd project; opencode -m {journey.change.model}",
+            "",
+        ]
+    if journey.server is not None:
+        lines.append(
+            _("vLLM answers at {url} as {model}.").format(
+                url=journey.server.base_url, model=journey.server.model
+            )
+        )
+    if journey.run is not None:
+        lines.append(_("Process {pid}, log {log}").format(pid=journey.run.pid, log=journey.run.log))
+        lines.append(_("Stop it:  {command}").format(command="vllm-opencode stop"))
+    if journey.change is not None and journey.change.written:
+        lines.append(_("Configuration: {path}").format(path=journey.change.path))
+        lines.append(_("Undo it:  {command}").format(command="vllm-opencode undo"))
+    if journey.proof is not None:
+        lines += proof_lines(journey.proof)
+    if journey.scratch is not None:
+        lines.append(_("Everything this rehearsal wrote: {folder}").format(folder=journey.scratch))
+    else:
+        lines.append(_("Receipt:  {path}").format(path=paths.receipt_path()))
+    return tuple(lines)
+
+
+def diagnosis_line(diagnosis: Diagnosis) -> str:
+    """The verdict on a text."""
+    verdicts = {
+        "healthy": _("HEALTHY: the text shows no fault."),
+        "failed": _("FAILED: here is why."),
+        "unknown": _("FAILED, and the cause is not known."),
+        "incomplete": _("INCOMPLETE: the text ends before one can tell."),
+    }
+    read = _("{lines} lines read").format(lines=count(diagnosis.lines))
+    return f"{verdicts[diagnosis.verdict]} ({read})"
+
+
+def finding_lines(finding: Finding) -> tuple[str, ...]:
+    """Cause, evidence and remedies of one fault, best remedy first."""
+    lines = [finding.cause]
+    lines += [
+        _("  line {number}  {text}").format(number=count(seen.line), text=seen.text)
+        for seen in finding.evidence
+    ]
+    if finding.remedies:
+        lines += ["", _("What helps, best first")]
+    for number, remedy in enumerate(finding.remedies, 1):
+        lines.append(f"  {number}  {remedy.title}" + (f"  ({remedy.effect})" if remedy.effect else ""))
+        lines += [f"       {command}" for command in remedy.commands]
+    return tuple(lines)

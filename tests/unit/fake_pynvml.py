@@ -1,0 +1,118 @@
+"""Stands in for the ``pynvml`` module: the real one's names and errors, answers as a test wants them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pynvml
+
+MIB = 1024 * 1024
+
+H200: dict[str, Any] = {
+    # Recorded on an H200 with driver 580.159.04.
+    "nvmlDeviceGetName": "NVIDIA H200",
+    "nvmlDeviceGetUUID": "GPU-00000000-0000-0000-0000-000000000200",
+    "nvmlDeviceGetPciInfo": SimpleNamespace(busId="00000000:00:06.0"),
+    "nvmlDeviceGetCudaComputeCapability": (9, 0),
+    "nvmlDeviceGetMemoryInfo": SimpleNamespace(total=150754820096, free=150109880320, used=644939776),
+    "nvmlDeviceGetDisplayActive": 0,
+    "nvmlDeviceGetEnforcedPowerLimit": 700000,
+    "nvmlDeviceGetMigMode": [0, 0],
+    "nvmlDeviceGetComputeRunningProcesses": [],
+}
+
+
+def refused(name: str) -> Exception:
+    """The real binding's error of this name."""
+    error: Exception = pynvml.NVMLError(getattr(pynvml, f"NVML_ERROR_{name}"))
+    return error
+
+
+class FakeNvml:
+    """``devices``: for each GPU the answer of each function: a value, an error to raise, or a callable.
+
+    ``links[(a, b)]``: direct links of a pair; ``switched[a]``: links of a GPU into an NVSwitch. The status of
+    a pair follows from both unless ``p2p[(a, b)]`` says otherwise.
+    """
+
+    NVMLError = pynvml.NVMLError
+
+    def __init__(
+        self,
+        devices: list[dict[str, Any]],
+        links: dict[tuple[int, int], int] | None = None,
+        switched: dict[int, int] | None = None,
+        p2p: dict[tuple[int, int], Any] | None = None,
+        **system: Any,
+    ) -> None:
+        self.devices = devices
+        self.ends: dict[int, list[int | None]] = {index: [] for index in range(len(devices))}
+        self.p2p = p2p or {}
+        for (a, b), count in (links or {}).items():
+            self.ends[a] += [b] * count
+            self.ends[b] += [a] * count
+        for index, count in (switched or {}).items():
+            self.ends[index] += [None] * count
+        self.system: dict[str, Any] = {
+            "nvmlInit": None,
+            "nvmlSystemGetDriverVersion": "580.159.04",
+            "nvmlSystemGetCudaDriverVersion": 13000,
+            "nvmlDeviceGetCount": len(devices),
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlSystemGetProcessName": lambda pid: f"/usr/bin/program-{pid}",
+            **system,
+        }
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("NVML"):
+            return getattr(pynvml, name)
+        if name in self.system:
+            return lambda *arguments: _give(self.system[name], *arguments)
+        if name.startswith("nvmlDevice"):
+            return lambda handle, *arguments: self._device(handle, name, *arguments)
+        raise AttributeError(name)
+
+    def _device(self, handle: int, name: str, *arguments: Any) -> Any:
+        answers = self.devices[handle]
+        if name in answers:
+            return _give(answers[name], *arguments)
+        if name == "nvmlDeviceGetP2PStatus":
+            return self._p2p_status(handle, arguments[0])
+        link = arguments[0]
+        if link >= len(self.ends[handle]):
+            raise refused("INVALID_ARGUMENT")
+        peer = self.ends[handle][link]
+        if name == "nvmlDeviceGetNvLinkState":
+            return 1
+        if name == "nvmlDeviceGetNvLinkRemoteDeviceType":
+            return (
+                pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH if peer is None else pynvml.NVML_NVLINK_DEVICE_TYPE_GPU
+            )
+        if name == "nvmlDeviceGetNvLinkRemotePciInfo":
+            # What the driver says of a switch, and the case of letters it uses.
+            bus = (
+                "FFFFFFFF:FF:FF.0"
+                if peer is None
+                else self.devices[peer]["nvmlDeviceGetPciInfo"].busId.upper()
+            )
+            return SimpleNamespace(busId=bus)
+        raise AttributeError(name)
+
+    def _p2p_status(self, a: int, b: int) -> Any:
+        if (a, b) in self.p2p:
+            return _give(self.p2p[a, b])
+        linked = b in self.ends[a] or (None in self.ends[a] and None in self.ends[b])
+        return pynvml.NVML_P2P_STATUS_OK if linked else pynvml.NVML_P2P_STATUS_NOT_SUPPORTED
+
+
+def h200(index: int = 0, **changed: Any) -> dict[str, Any]:
+    """An H200 with a bus id of its own and some answers changed."""
+    bus = SimpleNamespace(busId=f"00000000:0{index + 1}:00.0")
+    return {**H200, "nvmlDeviceGetPciInfo": bus, **changed}
+
+
+def _give(answer: Any, *arguments: Any) -> Any:
+    if isinstance(answer, Exception):
+        raise answer
+    return answer(*arguments) if callable(answer) else answer

@@ -1,0 +1,62 @@
+"""The front door: the only part of the core that prints, and the only one that knows screens exist."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from wizard import __version__
+from wizard.cli import options, output
+from wizard.errors import WizardError
+from wizard.i18n import _
+
+INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code (see the contract); never a traceback."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        common, rest = options.split(words)
+        options.use(common)
+        if rest == ["--version"]:
+            sys.stdout.write(f"vllm-opencode {__version__}\n")
+            return 0
+        from wizard.cli.commands import run
+
+        return run(rest)
+    except WizardError as error:
+        output.complain(error)
+        return error.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write(_("Interrupted.") + "\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of a pipe went away (`… | head`): not our failure, and nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last door: no traceback may reach a user
+        return _report_bug(error)
+
+
+def _report_bug(error: Exception) -> int:
+    """Keep the traceback in a file and tell the user where it is."""
+    import traceback
+
+    from wizard.paths import state_dir
+
+    file = state_dir() / "last-error.txt"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        where = str(file)
+    except OSError:
+        where = _("nowhere: the disk refused it")
+    sys.stderr.write(
+        _(
+            "This is a bug of vllm-opencode: {kind}: {reason}. The details are in {where}; please send them."
+        ).format(kind=type(error).__name__, reason=error, where=where)
+        + "\n"
+    )
+    return 3

@@ -1,0 +1,161 @@
+"""Commands around the client and after the set-up: configure, diagnose, undo, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wizard.cli import output
+from wizard.cli.journeys import consent, journey
+from wizard.cli.looking import AnswersOption
+from wizard.cli.options import current
+from wizard.cli.serving import default_url
+from wizard.diagnosis import Diagnosis
+from wizard.errors import UsageError
+from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
+from wizard.flow import diagnose as diagnose_flow
+from wizard.flow import undo as undo_flow
+from wizard.i18n import _
+from wizard.opencode import OpencodeChange
+from wizard.report import write_report
+
+
+def configure(
+    base_url: Annotated[str | None, typer.Option("--base-url")] = None,
+    model: Annotated[str | None, typer.Option("--model")] = None,
+    provider: Annotated[str | None, typer.Option("--provider")] = None,
+    context: Annotated[int | None, typer.Option("--context")] = None,
+    output_tokens: Annotated[int | None, typer.Option("--output")] = None,
+    api_key_file: Annotated[str | None, typer.Option("--api-key-file")] = None,
+    api_key_env: Annotated[str | None, typer.Option("--api-key-env")] = None,
+    path: Annotated[Path | None, typer.Option("--path")] = None,
+    project: Annotated[Path | None, typer.Option("--project")] = None,
+    printing: Annotated[bool, typer.Option("--print")] = False,
+    private: Annotated[bool, typer.Option("--private")] = False,
+    globals: Annotated[str | None, typer.Option("--globals", help="yes|no|ask")] = None,
+    unproven: Annotated[bool, typer.Option("--unproven")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
+    yes: Annotated[bool, typer.Option("--yes")] = False,
+    answers: AnswersOption = None,
+) -> int:
+    """opencode's configuration. 0: written, unchanged or shown; 1: refused."""
+    if path is not None and project is not None:
+        raise UsageError(_("--path and --project exclude each other."), _("Give one of them."))
+    if globals not in (None, "yes", "no", "ask"):
+        raise UsageError(_("--globals takes yes, no or ask, not {value}.").format(value=globals))
+    start = journey(
+        answers,
+        start={"mode": "connect", "base_url": base_url or default_url(answers), "api_key_env": api_key_env},
+        model={"served_name": model},
+        budget={"output": output_tokens},
+        serve={"api_key_file": api_key_file},
+        opencode={
+            "provider": provider,
+            "context": context,
+            "path": None if path is None else str(path),
+            "project": None if project is None else str(project),
+            "private": private or None,
+            "globals": globals,
+        },
+    )
+    planned = plan_configuration(connect(start), unproven=unproven)
+    change = need(planned.change)
+    if printing:
+        output.raw(change.after)
+        return 0
+    if not current().json:
+        _say_change(change)
+    if not unproven and planned.smoke is None:
+        output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
+    if not dry_run and change.action in ("created", "updated"):
+        consent(_("Write {path}?").format(path=change.path), yes)
+        planned = write_configuration(planned)
+        save_progress(planned, finished=True)
+        change = need(planned.change)
+    if current().json:
+        output.document(_public(change))
+    elif change.written:
+        output.say(
+            _("Written: {path}. Start with: opencode -m {model}").format(path=change.path, model=change.model)
+        )
+    return 1 if change.action == "refused" else 0
+
+
+def _say_change(change: OpencodeChange) -> None:
+    output.say(f"{change.path}: {change.action}")
+    output.say(change.diff)
+    for warning in change.warnings:
+        output.say(_("Note: {text}").format(text=warning))
+    for override in change.overridden_by:
+        output.say(_("Overridden by: {text}").format(text=override))
+    if change.backup:
+        output.say(_("Backup: {path}").format(path=change.backup))
+
+
+def _public(change: OpencodeChange) -> dict[str, object]:
+    """The change without the bytes of the file, which may hold keys of other providers."""
+    names = ("path", "action", "diff", "backup", "provider", "model", "limit", "overridden_by", "warnings")
+    return {name: getattr(change, name) for name in (*names, "written")}
+
+
+def diagnose(
+    file: Annotated[str, typer.Argument(help="FILE|-")],
+    plan: Annotated[Path | None, typer.Option("--plan")] = None,
+    vllm_version: Annotated[str | None, typer.Option("--vllm-version")] = None,
+    exit_code: Annotated[int | None, typer.Option("--exit-code")] = None,
+) -> int:
+    """Cause and cure of a log. 0: healthy; 1: findings; 3: failed or incomplete, cause unknown."""
+    found = diagnose_flow(file, plan=plan, vllm_version=vllm_version, exit_code=exit_code)
+    if current().json:
+        output.document(found)
+    else:
+        _say_diagnosis(found)
+    recognised = any(finding.severity != "info" for finding in found.findings)
+    if found.verdict in ("unknown", "incomplete"):
+        return 3
+    return 1 if recognised else 0
+
+
+def _say_diagnosis(found: Diagnosis) -> None:
+    output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=found.verdict))
+    for finding in found.findings:
+        output.say()
+        output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
+        for evidence in finding.evidence:
+            output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
+        output.say("  " + _(finding.cause))
+        for number, remedy in enumerate(finding.remedies, start=1):
+            output.say(f"  {number}  {_(remedy.title)}")
+            for command in remedy.commands:
+                output.say(f"       {command}")
+
+
+def undo(listing: Annotated[bool, typer.Option("--list")] = False) -> int:
+    """Take back what the last set-up changed. 0: all of it; 1: something was kept."""
+    reverted, kept = undo_flow(listing)
+    if current().json:
+        output.document({"reverted": reverted, "kept": kept})
+    else:
+        for entry in reverted:
+            output.say(
+                _("Would revert {path}").format(path=entry.path)
+                if listing
+                else _("Reverted {path}").format(path=entry.path)
+            )
+        for left in kept:
+            output.say(_("Kept {path}: {why}").format(path=left.path, why=left.why))
+        if not reverted and not kept:
+            output.say(_("Nothing to take back."))
+    return 1 if kept else 0
+
+
+def report(file: Annotated[Path | None, typer.Option("--output")] = None) -> int:
+    """A redacted sheet about the last set-up."""
+    path = write_report(file)
+    if current().json:
+        output.document({"path": str(path)})
+    else:
+        output.say(_("Written: {path}. Read it before you send it.").format(path=path))
+    return 0

@@ -1,0 +1,151 @@
+"""Machine x model x runtime: every variant of the catalogue with its verdict, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from packaging.version import Version
+
+from wizard.catalog import Model, Variant, models, opencode_facts, vllm_facts
+from wizard.compat import rules
+from wizard.compat.fit import Fit, fit
+from wizard.compat.groups import GpuGroup, gpu_groups
+from wizard.compat.types import Reason, Row, Verdict
+from wizard.i18n import _
+from wizard.machine import Machine
+from wizard.memory import EngineSettings
+from wizard.runtime import Runtime
+
+_ORDER: dict[Verdict, int] = {"ok": 0, "warn": 1, "no": 2}
+
+
+def matrix(
+    machine: Machine, runtime: Runtime, settings: EngineSettings, allowed: Sequence[int] | None = None
+) -> tuple[Row, ...]:
+    """The compatibility matrix: rows that work before rows that do not, better coding models first.
+
+    ``settings`` are the engine settings the figures are computed with; ``allowed`` restricts the GPUs.
+    """
+    groups = gpu_groups(machine, allowed)
+    rows = [
+        _row(machine, runtime, settings, groups, model, variant)
+        for model in models()
+        for variant in model.variants
+    ]
+    ranks = {model.id: model.rank for model in models()}
+    rows.sort(key=lambda row: (_ORDER[row.verdict], ranks[row.model], _is_emulated(row)))
+    return tuple(rows)
+
+
+def version_for(machine: Machine) -> str:
+    """The newest vLLM whose builds hold code for the best GPU here; the newest known without one."""
+    facts = vllm_facts()
+    version = facts.newest
+    capability = max((gpu.capability for gpu in machine.gpus if gpu.compute_capability), default=None)
+    if capability is None:
+        return version
+    for era in sorted(facts.capability_support, key=lambda era: Version(era.since), reverse=True):
+        if capability >= era.min_capability:
+            return version
+        version = era.previous or version
+    return facts.newest
+
+
+def _is_emulated(row: Row) -> bool:
+    return any(reason.code == "weight-only" for reason in row.reasons)
+
+
+def _row(
+    machine: Machine,
+    runtime: Runtime,
+    settings: EngineSettings,
+    groups: Sequence[GpuGroup],
+    model: Model,
+    variant: Variant,
+) -> Row:
+    reasons = [*rules.model_rule(model), *rules.version_rule(model, variant, runtime)]
+    reasons += rules.parser_rule(model, runtime)
+    placed = _best_group(groups, model, variant, settings)
+    if placed is None:
+        reasons.append(Reason(code="no-gpu", text=_("No usable GPU was found."), source="NVML", refuses=True))
+        group, fitted = None, Fit(fits=False, max_context=None, free_gib=0.0)
+    else:
+        group, fitted = placed
+        reasons += rules.capability_rule(group.capability, runtime)
+        reasons += rules.quantization_rule(variant, group.capability)
+        reasons += rules.group_rule(machine, group)
+        reasons += _fit_reasons(variant, fitted)
+    return Row(
+        model=model.id,
+        variant=variant.id,
+        name=model.name,
+        checkpoint=variant.checkpoint,
+        quantization=variant.quantization,
+        weights_gib=variant.weights_gib,
+        fits=fitted.fits,
+        max_context=fitted.max_context,
+        parser=model.tool_parser,
+        reasoning_parser=model.reasoning_parser,
+        gpus=group.indices if group else (),
+        tensor_parallel_size=group.tensor if group else 1,
+        pipeline_parallel_size=group.pipeline if group else 1,
+        verdict=_verdict(reasons),
+        reasons=tuple(reasons),
+    )
+
+
+def _best_group(
+    groups: Sequence[GpuGroup], model: Model, variant: Variant, settings: EngineSettings
+) -> tuple[GpuGroup, Fit] | None:
+    """The smallest group with a comfortable window, else the one with the longest; None without any GPU."""
+    comfortable = min(model.context, opencode_facts().warn_below)
+    tried: list[tuple[GpuGroup, Fit]] = []
+    for group in _divisible(groups, model):
+        fitted = fit(group, model, variant, settings)
+        if fitted.fits and (fitted.max_context is None or fitted.max_context >= comfortable):
+            return group, fitted
+        tried.append((group, fitted))
+    return max(
+        tried, key=lambda pair: (pair[1].fits, pair[1].max_context or 0, pair[1].free_gib), default=None
+    )
+
+
+def _divisible(groups: Sequence[GpuGroup], model: Model) -> Iterator[GpuGroup]:
+    """Groups whose tensor-parallel size divides the model's attention heads."""
+    text_config = model.config.get("text_config")
+    config = text_config if isinstance(text_config, dict) else model.config
+    heads = config.get("num_attention_heads")
+    for group in groups:
+        if not isinstance(heads, int) or heads % group.tensor == 0:
+            yield group
+
+
+def _fit_reasons(variant: Variant, fitted: Fit) -> tuple[Reason, ...]:
+    place = {"weights": f"{variant.weights_gib:.0f}", "free": f"{abs(fitted.free_gib):.0f}"}
+    if not fitted.fits:
+        text = _("Does not fit: {weights} GiB of weights, {free} GiB too much for the memory here.").format(
+            **place
+        )
+        if fitted.max_context is not None and fitted.max_context > 0:
+            text = _("The memory holds a window of only {tokens} tokens; opencode needs {needed}.").format(
+                tokens=fitted.max_context, needed=opencode_facts().refuse_below
+            )
+        return (Reason(code="does-not-fit", text=text, source="computed", refuses=True),)
+    text = _("Fits with {free} GiB to spare for the KV cache.").format(**place)
+    reasons = [Reason(code="fits", text=text, source="computed")]
+    if fitted.max_context is None:
+        text = _("The memory layout of this model is unknown: vLLM finds the window itself.")
+        reasons.append(Reason(code="window-unknown", text=text, source="computed"))
+    elif fitted.max_context < opencode_facts().warn_below:
+        text = _("A window of {tokens} tokens is small for a coding agent.").format(tokens=fitted.max_context)
+        reasons.append(Reason(code="small-window", text=text, source="computed"))
+    return tuple(reasons)
+
+
+_CAVEATS = ("model-warning", "small-window")
+
+
+def _verdict(reasons: Sequence[Reason]) -> Verdict:
+    if any(reason.refuses for reason in reasons):
+        return "no"
+    return "warn" if any(reason.code in _CAVEATS for reason in reasons) else "ok"

@@ -1,0 +1,129 @@
+"""The rules behind a verdict, one function a rule: each returns the reasons it has to give, possibly none."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from wizard.catalog import Model, Parser, ParserKind, Variant, parsers, quantization, vllm_facts
+from wizard.compat.groups import GpuGroup
+from wizard.compat.types import Reason
+from wizard.i18n import _
+from wizard.machine import Machine
+from wizard.runtime import Runtime
+
+
+def model_rule(model: Model) -> tuple[Reason, ...]:
+    """What is known about the model whatever the machine."""
+    if not model.warning:
+        return ()
+    code = "model-cannot-call-tools" if model.blocked else "model-warning"
+    return (Reason(code=code, text=_(model.warning), source=model.source, refuses=model.blocked),)
+
+
+def version_rule(model: Model, variant: Variant, runtime: Runtime) -> tuple[Reason, ...]:
+    """The vLLM at hand must know the model and the variant."""
+    needed = max((model.min_vllm, variant.min_vllm or model.min_vllm), key=Version)
+    if runtime.version is None or Version(runtime.version) >= Version(needed):
+        return ()
+    text = _("{model} needs vLLM {needed} or newer; this one is {version}.").format(
+        model=model.name, needed=needed, version=runtime.version
+    )
+    return (Reason(code="vllm-too-old", text=text, source=model.source, refuses=True),)
+
+
+def capability_rule(capability: int, runtime: Runtime) -> tuple[Reason, ...]:
+    """The vLLM at hand must hold code for the GPU's generation."""
+    if runtime.version is None or runtime.cpu_build:
+        return ()
+    version = Version(runtime.version)
+    held = [entry for entry in vllm_facts().capability_support if Version(entry.since) <= version]
+    if not held or capability >= held[-1].min_capability:
+        return ()
+    text = _("Ready-made builds of vLLM {version} hold no code for compute capability {capability}.").format(
+        version=runtime.version, capability=dotted(capability)
+    )
+    return (Reason(code="gpu-not-in-build", text=text, source=held[-1].source, refuses=True),)
+
+
+def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
+    """Native, through weight-only kernels, through a fallback format, or impossible on this generation."""
+    entry = quantization(variant.quantization)
+    where = {"format": entry.title, "capability": dotted(capability)}
+    if capability >= entry.native_capability:
+        text = _("{format} runs natively on compute capability {capability}.").format(**where)
+        return (Reason(code="native", text=text, source=entry.source),)
+    if entry.weight_only_capability is not None and capability >= entry.weight_only_capability:
+        text = _(
+            "{format} runs through weight-only kernels on compute capability {capability}: "
+            "it saves memory and brings no speed-up."
+        ).format(**where)
+        return (Reason(code="weight-only", text=text, source=entry.source),)
+    if entry.fallback is not None and capability >= quantization(entry.fallback).native_capability:
+        other = quantization(entry.fallback)
+        text = _("{format} is computed as {other} on compute capability {capability}.").format(
+            other=other.title, **where
+        )
+        return (Reason(code="fallback-format", text=text, source=entry.source),)
+    floor = entry.native_capability if entry.weight_only_capability is None else entry.weight_only_capability
+    text = _("{format} needs compute capability {needed}; this GPU has {capability}.").format(
+        needed=dotted(floor), **where
+    )
+    return (Reason(code="format-impossible", text=text, source=entry.source, refuses=True),)
+
+
+def parser_rule(model: Model, runtime: Runtime) -> tuple[Reason, ...]:
+    """The parsers must be registered in the vLLM at hand; the installed one is believed before the table."""
+    if model.tool_parser is None:
+        if model.blocked:
+            return ()
+        text = _("No parser of vLLM reads the tool calls of {model}.").format(model=model.name)
+        return (Reason(code="no-parser", text=text, source=model.source, refuses=True),)
+    reasons = [_registered("tool", model.tool_parser, runtime.tool_parsers, runtime)]
+    if model.reasoning_parser is not None:
+        reasons.append(_registered("reasoning", model.reasoning_parser, runtime.reasoning_parsers, runtime))
+    return tuple(reasons)
+
+
+def _registered(kind: ParserKind, name: str, asked: tuple[str, ...], runtime: Runtime) -> Reason:
+    version = runtime.version or vllm_facts().newest
+    if asked:
+        known, source = name in asked, _("asked of vLLM {version} itself").format(version=version)
+    else:
+        entry = next((entry for entry in parsers(kind) if entry.name == name), None)
+        known = entry is not None and _covers(entry, version)
+        source = entry.source if entry else ""
+    if known:
+        text = _("Parser {parser} is known to vLLM {version}.").format(parser=name, version=version)
+        return Reason(code="parser-known", text=text, source=source)
+    text = _("vLLM {version} does not know the parser {parser}.").format(parser=name, version=version)
+    return Reason(code="parser-unknown", text=text, source=source, refuses=True)
+
+
+def _covers(entry: Parser, version: str) -> bool:
+    """A parser still present in the newest version the tables saw is taken to be in newer ones too."""
+    asked = Version(version)
+    newest_seen = Version(entry.last_version) >= Version(vllm_facts().newest)
+    return Version(entry.first_version) <= asked and (newest_seen or asked <= Version(entry.last_version))
+
+
+def group_rule(machine: Machine, group: GpuGroup) -> tuple[Reason, ...]:
+    """What spreading a model over several GPUs means here."""
+    if len(group.gpus) == 1:
+        return ()
+    names = ", ".join(str(index) for index in group.indices)
+    if group.pipeline > 1:
+        text = _(
+            "Spread over GPUs {gpus}: tensor parallel inside each NVLink group, pipeline parallel across them."
+        )
+        return (Reason(code="islands", text=text.format(gpus=names), source="vLLM: parallelism and scaling"),)
+    linked = any(set(group.indices) <= set(island) for island in machine.nvlink_groups)
+    if linked:
+        text = _("Spread over GPUs {gpus}, which NVLink joins.")
+        return (Reason(code="nvlink", text=text.format(gpus=names), source="NVML"),)
+    text = _("Spread over GPUs {gpus} without NVLink: it works over PCIe, slower.")
+    return (Reason(code="pcie", text=text.format(gpus=names), source="vLLM: parallelism and scaling"),)
+
+
+def dotted(capability: int) -> str:
+    """sm_121 as people write it: 12.1."""
+    return f"{capability // 10}.{capability % 10}"

@@ -1,0 +1,106 @@
+"""Makes the remedies of a fault concrete: values filled in, what cannot help left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from wizard import catalog
+from wizard.diagnosis.types import Fault, Figure, Remedy, RemedyRule
+from wizard.errors import UnknownNameError, nearest
+from wizard.i18n import _
+from wizard.plan import LaunchPlan, PlanEdit
+
+Values = dict[str, str]
+"""What is known, by the names that remedies use for it."""
+
+_DEFAULT_PORT = "8000"
+
+
+def values_of(arguments: Mapping[str, str], plan: LaunchPlan | None) -> Values:
+    """The values that hold for every fault: from the plan, or from the arguments vLLM repeats in its log."""
+    values = {"port": _DEFAULT_PORT, **arguments}
+    if plan is not None:
+        values |= {"model": plan.checkpoint, "port": str(plan.port), "served_name": plan.served_model_name}
+    parser = _parser_of(plan.model if plan else values.get("model"))
+    return values | ({"model_parser": parser} if parser else {})
+
+
+def remedies_for(fault: Fault, values: Values, plan: LaunchPlan | None) -> tuple[Remedy, ...]:
+    """The remedies that can be told with these values and that would change something, best first."""
+    numbers = {
+        figure.name: number for figure in fault.figures if (number := _figure(figure, values)) is not None
+    }
+    known = {**values, "other_port": str(int(values["port"]) + 1), **numbers}
+    remedies = (_filled(rule, known) for rule in fault.remedy if _in_range(rule, numbers))
+    return tuple(remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
+
+
+def edit_of(remedy: Remedy) -> PlanEdit | None:
+    """The change of the launch plan that a remedy stands for; None when it lies outside the plan."""
+    if not (remedy.set or remedy.unset or remedy.env):
+        return None
+    return PlanEdit(origin="remedy", title=remedy.title, set=remedy.set, unset=remedy.unset, env=remedy.env)
+
+
+def _parser_of(model: str | None) -> str | None:
+    if not model:
+        return None
+    try:
+        return catalog.model(model).tool_parser
+    except UnknownNameError:
+        return None
+
+
+def _figure(figure: Figure, values: Values) -> str | None:
+    operands = [values[name] for name in figure.of if name in values]
+    if len(operands) < len(figure.of):
+        return None
+    if figure.rule == "nearest":
+        wanted, choices = operands
+        return next(iter(nearest(wanted, re.findall(r"[\w.-]+", choices))), None)
+    number = float(operands[0].replace(",", ""))
+    if figure.rule == "share":
+        total = float(operands[1])
+        number = number / total if total else 0.0
+    steps = math.floor(number / figure.step + 1e-9)
+    return f"{steps * figure.step:.2f}" if figure.step < 1 else f"{steps * figure.step:.0f}"
+
+
+def _in_range(rule: RemedyRule, numbers: Mapping[str, str]) -> bool:
+    return all(
+        name in numbers and low <= float(numbers[name]) < high for name, (low, high) in rule.between.items()
+    )
+
+
+def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
+    """The remedy with its values, or None when one of them is not known."""
+    try:
+        return Remedy(
+            title=_(rule.title).format_map(values),
+            kind=rule.kind,
+            set={
+                flag: value.format_map(values) if isinstance(value, str) else None
+                for flag, value in rule.set.items()
+            },
+            unset=tuple(flag.format_map(values) for flag in rule.unset),
+            env={name: value.format_map(values) for name, value in rule.env.items()},
+            commands=tuple(command.format_map(values) for command in rule.commands),
+            effect=_(rule.effect).format_map(values) if rule.effect else "",
+        )
+    except KeyError:
+        return None
+
+
+def _changes_nothing(remedy: Remedy, plan: LaunchPlan | None) -> bool:
+    """Whether the plan is already what an edit would make it."""
+    if plan is None or not (remedy.set or remedy.unset or remedy.env):
+        return False
+    options = {option.flag: option.value for option in plan.options}
+    missing = object()
+    return (
+        all(options.get(flag, missing) == value for flag, value in remedy.set.items())
+        and not any(flag in options for flag in remedy.unset)
+        and all(plan.env.get(name) == value for name, value in remedy.env.items())
+    )

@@ -1,0 +1,93 @@
+"""The steps of the wizard: one state machine and one set of work functions for every front end."""
+
+from wizard.flow.answers import (
+    Answers,
+    BudgetAnswers,
+    MachineAnswers,
+    ModelAnswers,
+    OpencodeAnswers,
+    RuntimeAnswers,
+    ServeAnswers,
+    SmokeAnswers,
+    StartAnswers,
+    answers_from,
+    load_answers,
+)
+from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.examine import diagnose, examine
+from wizard.flow.journey import ROADS, Journey, Step, advance, answer, back, forget, need, skip
+from wizard.flow.places import free_port
+from wizard.flow.prepare import choose_model, find_runtime, look_at_machine, make_plan, rate_models
+from wizard.flow.question import BudgetQuestion, compute_budget
+from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
+from wizard.flow.setup import (
+    TITLES,
+    CheckEvent,
+    ChosenEvent,
+    ConfigEvent,
+    DoneEvent,
+    NoteEvent,
+    ProofEvent,
+    StepEvent,
+    choose_for_me,
+    chosen,
+    run_setup,
+)
+
+__all__ = [
+    "ROADS",
+    "TITLES",
+    "Answers",
+    "BudgetAnswers",
+    "BudgetQuestion",
+    "Cancelled",
+    "CheckEvent",
+    "ChosenEvent",
+    "ConfigEvent",
+    "DoneEvent",
+    "Journey",
+    "MachineAnswers",
+    "ModelAnswers",
+    "NoteEvent",
+    "OpencodeAnswers",
+    "ProofEvent",
+    "RuntimeAnswers",
+    "ServeAnswers",
+    "SmokeAnswers",
+    "StartAnswers",
+    "Step",
+    "StepEvent",
+    "advance",
+    "answer",
+    "answers_from",
+    "back",
+    "choose_for_me",
+    "choose_model",
+    "chosen",
+    "clear_progress",
+    "compute_budget",
+    "connect",
+    "diagnose",
+    "examine",
+    "find_runtime",
+    "finish",
+    "forget",
+    "free_port",
+    "launch",
+    "load_answers",
+    "look_at_machine",
+    "make_plan",
+    "need",
+    "plan_configuration",
+    "prove",
+    "rate_models",
+    "resume",
+    "run_setup",
+    "save_progress",
+    "skip",
+    "smoke_test",
+    "stop_server",
+    "undo",
+    "write_configuration",
+]

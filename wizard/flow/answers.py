@@ -1,0 +1,200 @@
+"""The answers file: what a person wants, as TOML. Every key is optional; an unknown key is an error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from wizard.errors import CorruptDataError, UsageError, nearest_hint
+from wizard.i18n import _
+
+Mode = Literal["install", "connect", "troubleshoot", "rehearse"]
+
+
+class _Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the answers file."""
+
+
+class StartAnswers(_Section, frozen=True, kw_only=True):
+    """``[start]``: which road is taken, in which language.
+
+    ``base_url`` and ``api_key_env`` (the variable that holds its key) are for "connect": a running server.
+    ``log`` is for "troubleshoot".
+    """
+
+    mode: Mode = "install"
+    lang: Literal["en", "fr"] | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    log: str | None = None
+
+
+class MachineAnswers(_Section, frozen=True, kw_only=True):
+    """``[machine]``: a recorded machine instead of this host; the GPUs that may be used."""
+
+    simulate: str | None = None
+    gpus: tuple[int, ...] | None = None
+
+
+class RuntimeAnswers(_Section, frozen=True, kw_only=True):
+    """``[runtime]``: which vLLM. ``path`` is a venv or an executable, ``command`` a complete call."""
+
+    kind: Literal["auto", "venv", "command"] = "auto"
+    path: str | None = None
+    command: tuple[str, ...] | None = None
+    env: Mapping[str, str] = {}
+
+
+class ModelAnswers(_Section, frozen=True, kw_only=True):
+    """``[model]``: a catalogue model, a hub id or a local folder; parsers are derived unless named."""
+
+    id: str | None = None
+    variant: str | None = None
+    path: str | None = None
+    served_name: str | None = None
+    parser: str = "auto"
+    reasoning_parser: str = "auto"
+
+
+class BudgetAnswers(_Section, frozen=True, kw_only=True):
+    """``[budget]``: tokens and the share of memory."""
+
+    max_model_len: int | Literal["auto"] = "auto"
+    output: int | None = None
+    concurrency: int = 1
+    gpu_memory_utilization: float | None = None
+    kv_cache_dtype: str = "auto"
+
+
+class ServeAnswers(_Section, frozen=True, kw_only=True):
+    """``[serve]``: address, key and process. ``timeout_s`` bounds a start; ``offline`` forbids downloads."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    api_key_file: str | None = None
+    extra_args: tuple[str, ...] = ()
+    detach: bool = True
+    timeout_s: float = 1800.0
+    offline: bool = False
+
+
+class SmokeAnswers(_Section, frozen=True, kw_only=True):
+    """``[smoke]``."""
+
+    skip: bool = False
+
+
+class OpencodeAnswers(_Section, frozen=True, kw_only=True):
+    """``[opencode]``: where and how much is written.
+
+    ``context`` tells opencode less than vLLM's window, tokens; ``binary`` names an opencode not on PATH.
+    """
+
+    path: str | None = None
+    project: str | None = None
+    provider: str = "vllm"
+    default_model: bool = True
+    globals: Literal["ask", "yes", "no"] = "ask"
+    private: bool = False
+    proof: bool = True
+    context: int | None = None
+    binary: str | None = None
+
+
+class Answers(_Section, frozen=True, kw_only=True):
+    """All answers. The TUI, the commands and the file fill the same structure."""
+
+    start: StartAnswers = StartAnswers()
+    machine: MachineAnswers = MachineAnswers()
+    runtime: RuntimeAnswers = RuntimeAnswers()
+    model: ModelAnswers = ModelAnswers()
+    budget: BudgetAnswers = BudgetAnswers()
+    serve: ServeAnswers = ServeAnswers()
+    smoke: SmokeAnswers = SmokeAnswers()
+    opencode: OpencodeAnswers = OpencodeAnswers()
+
+
+def load_answers(path: Path) -> Answers:
+    """Read an answers file.
+
+    Raises UsageError when it cannot be read, CorruptDataError naming the line or the key when it is not
+    valid; an unknown key is answered with the nearest valid one.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            _("Cannot read the answers file {path}: {reason}.").format(path=path, reason=error.strerror),
+            _("Check the name, or leave --answers out."),
+        ) from error
+    try:
+        raw = msgspec.toml.decode(data)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise CorruptDataError(
+            _("{path} is not valid TOML: {reason}.").format(path=path, reason=error),
+            _("Correct that line."),
+        ) from error
+    return answers_from(raw, str(path))
+
+
+def answers_from(raw: Mapping[str, Any], origin: str) -> Answers:
+    """Answers from decoded tables; ``origin`` names them in errors."""
+    _refuse_unknown_keys(raw, origin)
+    try:
+        answers = msgspec.convert(raw, Answers)
+    except msgspec.ValidationError as error:
+        raise CorruptDataError(
+            _("{origin}: {reason}.").format(origin=origin, reason=_readable(str(error))),
+            _("See the example in the README for what each key takes."),
+        ) from error
+    _check_ranges(answers, origin)
+    return answers
+
+
+def _refuse_unknown_keys(raw: Mapping[str, Any], origin: str) -> None:
+    sections = {field.name: field.type for field in msgspec.structs.fields(Answers)}
+    for section, table in raw.items():
+        if section not in sections:
+            raise CorruptDataError(
+                _("{origin}: unknown section [{key}].").format(origin=origin, key=section),
+                nearest_hint(section, sections),
+            )
+        if not isinstance(table, Mapping):
+            raise CorruptDataError(
+                _("{origin}: {key} must be a table, written as [{key}].").format(origin=origin, key=section)
+            )
+        known = {field.name for field in msgspec.structs.fields(sections[section])}
+        for key in table:
+            if key not in known:
+                raise CorruptDataError(
+                    _("{origin}: unknown key {key} in [{section}].").format(
+                        origin=origin, key=key, section=section
+                    ),
+                    nearest_hint(key, known),
+                )
+
+
+def _check_ranges(answers: Answers, origin: str) -> None:
+    """Bounds a type cannot state; each message names its key."""
+    problems = {
+        "serve.port": not 1 <= answers.serve.port <= 65535,
+        "serve.timeout_s": answers.serve.timeout_s <= 0,
+        "budget.concurrency": answers.budget.concurrency < 1,
+        "budget.output": answers.budget.output is not None and answers.budget.output < 1,
+        "budget.max_model_len": answers.budget.max_model_len != "auto" and answers.budget.max_model_len < 1,
+        "budget.gpu_memory_utilization": answers.budget.gpu_memory_utilization is not None
+        and not 0 < answers.budget.gpu_memory_utilization <= 1,
+    }
+    for key, wrong in problems.items():
+        if wrong:
+            raise CorruptDataError(_("{origin}: {key} is out of range.").format(origin=origin, key=key))
+
+
+def _readable(message: str) -> str:
+    """msgspec's ``… - at `$.serve.port``` with the key first, as a person would say it."""
+    reason, separator, path = message.partition(" - at `$.")
+    return f"{path.rstrip('`')}: {reason}" if separator else re.sub(r"\s+", " ", message)

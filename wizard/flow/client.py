@@ -1,0 +1,113 @@
+"""The steps at the client: plan opencode's configuration, write it, prove it with the real opencode."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+
+from wizard.budget import Limits
+from wizard.catalog import model
+from wizard.errors import RefusedError, UnknownNameError
+from wizard.flow.journey import Journey, need
+from wizard.flow.places import opencode_path, prepare
+from wizard.flow.serving import limits_of
+from wizard.i18n import _
+from wizard.opencode import (
+    ConfigRequest,
+    Proof,
+    find_opencode,
+    globals_wanted,
+    interleaved_field,
+    opencode_version,
+    plan_change,
+    prove_change,
+    target_file,
+    write_change,
+)
+
+
+def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
+    """Step opencode, first half: the change as a diff; nothing is written.
+
+    Raises RefusedError after a failed smoke test unless ``unproven``, and for limits that would loop.
+    """
+    journey = prepare(journey)
+    server = need(journey.server)
+    _require_smoke(journey, unproven)
+    wanted = journey.answers.opencode
+    version = opencode_version(binary) if (binary := find_opencode(wanted.binary)) else None
+    limits = limits_of(journey, opencode_version=version)
+    _require_safe(limits)
+    target = target_file(path=opencode_path(journey), project=wanted.project, provider=wanted.provider)
+    thinks = journey.choice is not None and journey.choice.thinks
+    request = ConfigRequest(
+        provider=wanted.provider,
+        provider_explicit=wanted.provider != "vllm",
+        provider_name=_("Local vLLM"),
+        base_url=server.base_url,
+        model_key=server.model,
+        model_name=_model_name(journey),
+        limits=limits,
+        reasoning=thinks,
+        interleaved=interleaved_field(server.version) if thinks else None,
+        api_key_file=journey.answers.serve.api_key_file,
+        api_key_env=journey.answers.start.api_key_env,
+        globals=globals_wanted(wanted.globals, target),
+        default_model=wanted.default_model,
+        private=wanted.private,
+        opencode_version=version,
+    )
+    return msgspec.structs.replace(journey, change=plan_change(request, target))
+
+
+def write_configuration(journey: Journey) -> Journey:
+    """Step opencode, second half: write the planned change, with a backup of what was there."""
+    change = need(journey.change)
+    return msgspec.structs.replace(journey, change=write_change(change))
+
+
+def prove(journey: Journey, cancel: threading.Event) -> Journey:
+    """The real opencode performs a tool call with the written configuration; skipped in a simulation."""
+    change = need(journey.change)
+    server = need(journey.server)
+    if journey.simulated:
+        skipped = Proof(status="skipped", detail=_("A rehearsal: the real opencode is left alone."))
+        return msgspec.structs.replace(journey, proof=skipped)
+    binary = find_opencode(journey.answers.opencode.binary)
+    if binary is None:
+        skipped = Proof(
+            status="skipped",
+            detail=_("opencode is not installed here."),
+            hint=_("Install it with: npm install -g opencode-ai"),
+        )
+        return msgspec.structs.replace(journey, proof=skipped)
+    proof = prove_change(change, server, binary, cancel=cancel)
+    return msgspec.structs.replace(journey, proof=proof)
+
+
+def _require_smoke(journey: Journey, unproven: bool) -> None:
+    report = journey.smoke
+    if report is None or report.verdict != "fail" or unproven:
+        return
+    failed = next(check for check in report.checks if check.required and check.status == "fail")
+    raise RefusedError(
+        _("The smoke test failed ({check}): {detail}").format(check=failed.title, detail=failed.detail),
+        failed.hint or _("opencode would not work with this server."),
+    )
+
+
+def _require_safe(limits: Limits) -> None:
+    refusal = next((warning for warning in limits.warnings if warning.refuses), None)
+    if refusal is not None:
+        raise RefusedError(refusal.text, _("Start vLLM with a longer window, or ask for a shorter output."))
+
+
+def _model_name(journey: Journey) -> str:
+    """The name a person sees in opencode's model list: the catalogue's, else the served name."""
+    served = need(journey.server).model
+    try:
+        name = model(journey.choice.model if journey.choice else served).name
+    except UnknownNameError:
+        name = served
+    return _("{name} (local)").format(name=name)

@@ -1,0 +1,66 @@
+"""Where a journey puts things: the real places, or a scratch folder that stands in for them."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import msgspec
+
+from wizard import paths, rehearsal
+from wizard.errors import WizardError
+from wizard.flow.journey import Journey
+from wizard.plan import LaunchPlan, PlanEdit, apply
+from wizard.serve import require_free_port
+
+
+def prepare(journey: Journey) -> Journey:
+    """A simulated journey gets its scratch folder here, before it writes anything."""
+    if not journey.simulated or journey.scratch is not None:
+        return journey
+    return msgspec.structs.replace(journey, scratch=str(paths.scratch_dir()))
+
+
+def runs_dir(journey: Journey) -> Path:
+    """Where runs of vLLM keep their logs and records."""
+    return paths.runs_dir() if journey.scratch is None else Path(journey.scratch) / "runs"
+
+
+def receipt_path(journey: Journey) -> Path:
+    """Where the receipt of this journey is kept."""
+    return paths.receipt_path() if journey.scratch is None else Path(journey.scratch) / "receipt.toml"
+
+
+def opencode_path(journey: Journey) -> Path | None:
+    """The configuration file: the scratch one, the one asked for, or None for opencode's own rule."""
+    if journey.scratch is not None:
+        return Path(journey.scratch) / "opencode" / "opencode.json"
+    path = journey.answers.opencode.path
+    return None if path is None else Path(path).expanduser()
+
+
+def rehearsed(plan: LaunchPlan, pace_s: float, fault: str | None = None) -> LaunchPlan:
+    """The same plan, carried out by the stand-in server on a loopback port that is free right now.
+
+    The plan that is shown and recorded stays the real one; only what is started differs.
+    """
+    words = {"--rehearsal-pace": f"{pace_s:g}"} | ({"--rehearsal-fault": fault} if fault else {})
+    try:
+        require_free_port("127.0.0.1", plan.port)
+        port = plan.port
+    except WizardError:
+        port = free_port()
+    edit = PlanEdit(
+        origin="tuning", title="rehearsal", set={"--host": "127.0.0.1", "--port": str(port), **words}
+    )
+    command = (*rehearsal.command(), "serve", plan.checkpoint)
+    stand_in = msgspec.structs.replace(plan, command=command, host="127.0.0.1", port=port, base_env={})
+    return apply(stand_in, edit)
+
+
+def free_port() -> int:
+    """A loopback port nobody uses at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,171 @@
+"""The steps before the launch: machine, runtime, model, budget and plan. They look, they change nothing.
+
+Each takes a journey and returns it with the result; screens call them from a worker, ``setup`` one by one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from wizard import catalog
+from wizard.budget import make_budget
+from wizard.compat import (
+    Wishes,
+    choose,
+    choose_best,
+    choose_checkpoint,
+    find_row,
+    matrix,
+    version_for,
+)
+from wizard.errors import UnknownNameError, UsageError
+from wizard.flow.journey import Journey, need
+from wizard.i18n import _
+from wizard.machine import checks, detect
+from wizard.memory import EngineSettings
+from wizard.plan import ServeSettings, build_plan
+from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
+
+REHEARSAL_MACHINE = "gb10"
+"""The recorded machine a rehearsal takes when none is named."""
+
+
+def look_at_machine(journey: Journey) -> Journey:
+    """Step Machine: this host, or the recorded one. No GPU is a result here, not an error."""
+    answers = journey.answers
+    recorded = answers.machine.simulate
+    if recorded is None and journey.simulated:
+        recorded = REHEARSAL_MACHINE
+    machine = detect(recorded)
+    unknown = set(answers.machine.gpus or ()) - {gpu.index for gpu in machine.gpus}
+    if unknown:
+        raise UnknownNameError(
+            _("GPU number"), str(min(unknown)), [str(gpu.index) for gpu in machine.gpus] or [_("none")]
+        )
+    return msgspec.structs.replace(journey, machine=machine, checks=checks(machine, answers.serve.port))
+
+
+def find_runtime(journey: Journey) -> Journey:
+    """Step Runtime: the vLLM asked for, else the first one found that answers, else an assumed one.
+
+    Raises UsageError when the one asked for does not answer.
+    """
+    machine = need(journey.machine)
+    if journey.simulated:
+        assumed = assumed_runtime(version_for(machine))
+        return msgspec.structs.replace(journey, runtimes=(assumed,), runtime=assumed)
+    asked = _asked_command(journey)
+    if asked is None:
+        found = find_runtimes()
+        working = next((runtime for runtime in found if not runtime.problem), None)
+        runtime = working or assumed_runtime(version_for(machine))
+        return msgspec.structs.replace(journey, runtimes=found, runtime=runtime)
+    runtime = probe(asked, journey.answers.runtime.env)
+    if runtime.problem:
+        raise UsageError(
+            _("{command} does not answer as a vLLM: {reason}").format(
+                command=" ".join(asked), reason=runtime.problem
+            ),
+            _("Check [runtime] in the answers, or the environment vLLM is installed in."),
+        )
+    return msgspec.structs.replace(journey, runtimes=(runtime,), runtime=runtime)
+
+
+def _asked_command(journey: Journey) -> tuple[str, ...] | None:
+    wanted = journey.answers.runtime
+    if wanted.command is not None:
+        return wanted.command
+    if wanted.path is None:
+        return None
+    path = Path(wanted.path).expanduser()
+    return (str(path / "bin" / "vllm") if path.is_dir() else str(path),)
+
+
+def rate_models(journey: Journey) -> Journey:
+    """Step Model, first half: the compatibility matrix."""
+    machine = need(journey.machine)
+    runtime = need(journey.runtime)
+    rows = matrix(machine, runtime, engine_settings(journey, runtime), journey.answers.machine.gpus)
+    return msgspec.structs.replace(journey, rows=rows)
+
+
+def choose_model(journey: Journey) -> Journey:
+    """Step Model, second half: the model asked for, else the best that works."""
+    machine = need(journey.machine)
+    runtime = need(journey.runtime)
+    answers = journey.answers.model
+    wishes = Wishes(
+        variant=answers.variant,
+        path=answers.path,
+        served_name=answers.served_name,
+        parser=answers.parser,
+        reasoning_parser=answers.reasoning_parser,
+    )
+    if answers.id is None and answers.path is None:
+        choice = choose_best(journey.rows, runtime, wishes)
+    elif (entry := _catalogue_entry(answers.id, answers.path)) is not None:
+        row = find_row(journey.rows, entry, answers.id or "", answers.variant)
+        choice = choose(row, runtime, wishes)
+    else:
+        name = answers.id or Path(answers.path or "").name
+        choice = choose_checkpoint(name, machine, runtime, wishes, journey.answers.machine.gpus)
+    return msgspec.structs.replace(journey, choice=choice)
+
+
+def _catalogue_entry(name: str | None, path: str | None) -> catalog.Model | None:
+    """The catalogue's model, or None for a checkpoint outside it: a local folder or a hub id."""
+    try:
+        return catalog.model(name or "")
+    except UnknownNameError:
+        if path is None and "/" not in (name or ""):
+            raise
+        return None
+
+
+def make_plan(journey: Journey) -> Journey:
+    """Step Budget: memory, tokens, and from them the complete launch plan. Pure."""
+    machine = need(journey.machine)
+    runtime = need(journey.runtime)
+    choice = need(journey.choice)
+    answers = journey.answers
+    settings = msgspec.structs.replace(
+        engine_settings(journey, runtime),
+        tensor_parallel_size=choice.tensor_parallel_size,
+        pipeline_parallel_size=choice.pipeline_parallel_size,
+    )
+    members = [gpu for gpu in machine.gpus if gpu.index in choice.gpus]
+    budget = make_budget(
+        gpu=min(members, key=lambda gpu: gpu.memory_mib) if members and not runtime.cpu_build else None,
+        weights_gib=choice.weights_gib,
+        config=choice.config,
+        context=choice.context,
+        thinks=choice.thinks,
+        settings=settings,
+        output=answers.budget.output,
+        concurrency=answers.budget.concurrency,
+    )
+    serve = ServeSettings(
+        host=answers.serve.host,
+        port=answers.serve.port,
+        api_key_file=answers.serve.api_key_file,
+        extra_args=answers.serve.extra_args,
+        timeout_s=answers.serve.timeout_s,
+        kv_cache_dtype=answers.budget.kv_cache_dtype,
+        gpu_memory_utilization=answers.budget.gpu_memory_utilization,
+        offline=answers.serve.offline,
+    )
+    plan = build_plan(machine=machine, runtime=runtime, choice=choice, budget=budget, settings=serve)
+    return msgspec.structs.replace(journey, budget=budget, plan=plan)
+
+
+def engine_settings(journey: Journey, runtime: Runtime) -> EngineSettings:
+    """The engine settings the answers ask for, before a model is chosen."""
+    budget = journey.answers.budget
+    return EngineSettings(
+        vllm_version=runtime.version or catalog.vllm_facts().newest,
+        gpu_memory_utilization=budget.gpu_memory_utilization,
+        max_model_len=None if budget.max_model_len == "auto" else budget.max_model_len,
+        kv_cache_dtype=budget.kv_cache_dtype,
+    )

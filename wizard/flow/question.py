@@ -1,0 +1,107 @@
+"""A single question about memory and tokens, without a journey: the command ``budget``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from wizard.budget import Budget, make_budget
+from wizard.catalog import model, vllm_facts
+from wizard.compat import Wishes, choose, choose_best, find_row, matrix, read_config
+from wizard.errors import UsageError
+from wizard.flow.journey import Journey, need
+from wizard.i18n import _
+from wizard.memory import EngineSettings
+
+
+class BudgetQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked; None leaves a setting to vLLM's default for its version and this GPU.
+
+    ``model`` is one of the catalogue, ``config`` a ``config.json``; without both it is the machine's best.
+    """
+
+    model: str | None = None
+    config: Path | None = None
+    gpu_memory_utilization: float | None = None
+    max_model_len: int | None = None
+    kv_cache_dtype: str = "auto"
+    tensor_parallel_size: int | None = None
+    pipeline_parallel_size: int | None = None
+    max_num_batched_tokens: int | None = None
+    max_num_seqs: int | None = None
+    enforce_eager: bool = False
+    quantization: str | None = None
+    vllm_version: str | None = None
+    available_kv_gib: float | None = None
+    output: int | None = None
+
+
+def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
+    """The answer for the machine and the runtime of a journey.
+
+    Raises UsageError for a figure out of range or a file that cannot be read.
+    """
+    _check(question)
+    machine, runtime = need(journey.machine), need(journey.runtime)
+    version = question.vllm_version or runtime.version or vllm_facts().newest
+    settings = EngineSettings(
+        vllm_version=version,
+        gpu_memory_utilization=question.gpu_memory_utilization,
+        max_model_len=question.max_model_len,
+        kv_cache_dtype=question.kv_cache_dtype,
+        max_num_batched_tokens=question.max_num_batched_tokens,
+        max_num_seqs=question.max_num_seqs,
+        enforce_eager=question.enforce_eager,
+        quantization=question.quantization,
+    )
+    if question.config is not None:
+        config = read_config(question.config)
+        gpus, tensor, pipeline = machine.gpus, 1, 1
+        weights, context, thinks = None, None, False
+    else:
+        rows = matrix(machine, runtime, settings)
+        if question.model is None:
+            choice = choose_best(rows, runtime, Wishes())
+        else:
+            row = find_row(rows, model(question.model), question.model, question.quantization)
+            choice = choose(row, runtime, Wishes())
+        config, weights = choice.config, choice.weights_gib
+        context, thinks = choice.context, choice.thinks
+        gpus = tuple(gpu for gpu in machine.gpus if gpu.index in choice.gpus)
+        tensor, pipeline = choice.tensor_parallel_size, choice.pipeline_parallel_size
+    settings = msgspec.structs.replace(
+        settings,
+        tensor_parallel_size=question.tensor_parallel_size or tensor,
+        pipeline_parallel_size=question.pipeline_parallel_size or pipeline,
+    )
+    return make_budget(
+        gpu=min(gpus, key=lambda gpu: gpu.memory_mib, default=None),
+        weights_gib=weights,
+        config=config,
+        context=context,
+        thinks=thinks,
+        settings=settings,
+        output=question.output,
+        available_kv_gib=question.available_kv_gib,
+    )
+
+
+def _check(question: BudgetQuestion) -> None:
+    """Figures nobody can mean, named by their option."""
+    counts = ("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "max_num_batched_tokens")
+    for name in (*counts, "max_num_seqs", "output"):
+        value = getattr(question, name)
+        if value is not None and value < 1:
+            raise UsageError(
+                _("{option} must be 1 or more, not {value}.").format(
+                    option=f"--{name.replace('_', '-')}", value=value
+                )
+            )
+    share = question.gpu_memory_utilization
+    if share is not None and not 0 < share <= 1:
+        raise UsageError(
+            _("--gpu-memory-utilization must be above 0 and at most 1, not {value}.").format(value=share)
+        )
+    if question.available_kv_gib is not None and question.available_kv_gib < 0:
+        raise UsageError(_("--available-kv-gib must not be negative."))

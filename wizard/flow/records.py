@@ -1,0 +1,133 @@
+"""What a journey leaves behind: the receipt after every step, resuming from it, and undoing it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from wizard import paths, receipt
+from wizard.errors import RefusedError, UsageError
+from wizard.flow.answers import answers_from
+from wizard.flow.journey import Journey, Step
+from wizard.flow.places import prepare, receipt_path
+from wizard.i18n import _
+from wizard.opencode import undo_change
+from wizard.receipt import Receipt, Undo
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Something undo did not take back, and why."""
+
+    path: str
+    why: str
+
+
+def save_progress(journey: Journey, *, finished: bool = False) -> Receipt:
+    """Write the receipt of a journey: intent, results so far, and the undo list."""
+    journey = prepare(journey)
+    file = receipt_path(journey)
+    earlier, _aside = receipt.load(file)
+    undo = _undo_of(journey)
+    if earlier is not None and not earlier.finished:
+        undo = tuple(entry for entry in earlier.undo if entry.path not in {new.path for new in undo}) + undo
+    created = earlier.created if earlier is not None and not earlier.finished else receipt.now()
+    made = Receipt(
+        created=created,
+        step=journey.step.value,
+        finished=finished,
+        simulated=journey.machine.simulated if journey.simulated and journey.machine else None,
+        answers=msgspec.to_builtins(journey.answers),
+        results=_results(journey),
+        undo=undo,
+    )
+    receipt.save(made, file)
+    return made
+
+
+def finish(journey: Journey) -> Receipt:
+    """The final receipt of a journey that reached its end."""
+    return save_progress(journey, finished=True)
+
+
+def resume() -> tuple[Journey | None, str]:
+    """A journey to go on with, and a sentence about a receipt that could not be read (or "").
+
+    Only the intent is taken over; every step looks at the world again instead of trusting the file.
+    """
+    kept, aside = receipt.load(paths.receipt_path())
+    if aside is not None:
+        return None, _("The last receipt could not be read; it was moved to {path}.").format(path=aside)
+    if kept is None or kept.finished:
+        return None, ""
+    try:
+        answers = answers_from(kept.answers, str(paths.receipt_path()))
+    except UsageError as error:
+        return None, str(error)
+    return Journey(answers=answers, step=Step.MACHINE if answers.start.mode == "install" else Step.START), ""
+
+
+def clear_progress() -> None:
+    """Forget the unfinished receipt: start over."""
+    kept, _aside = receipt.load(paths.receipt_path())
+    if kept is not None and not kept.finished:
+        paths.receipt_path().unlink(missing_ok=True)
+
+
+def undo(listing: bool = False) -> tuple[tuple[Undo, ...], tuple[Kept, ...]]:
+    """Take back what the last receipt says was changed, newest first: (reverted, kept).
+
+    With ``listing`` nothing is touched and everything that would be reverted is returned. Raises UsageError
+    without a receipt.
+    """
+    file = paths.receipt_path()
+    last, _aside = receipt.load(file)
+    if last is None:
+        raise UsageError(
+            _("There is no receipt at {path}.").format(path=file), _("Nothing was set up from here.")
+        )
+    if listing:
+        return tuple(reversed(last.undo)), ()
+    reverted: list[Undo] = []
+    kept: list[Kept] = []
+    for entry in reversed(last.undo):
+        try:
+            undo_change(Path(entry.path), entry.backup, entry.sha256_after)
+            reverted.append(entry)
+        except RefusedError as error:
+            kept.append(Kept(path=entry.path, why=str(error)))
+    remaining = tuple(entry for entry in last.undo if entry not in reverted)
+    receipt.save(msgspec.structs.replace(last, undo=remaining), file)
+    return tuple(reverted), tuple(kept)
+
+
+def _undo_of(journey: Journey) -> tuple[Undo, ...]:
+    change = journey.change
+    if change is None or not change.written:
+        return ()
+    digest = hashlib.sha256(change.after).hexdigest()
+    return (Undo(kind="file", path=change.path, backup=change.backup, sha256_after=digest),)
+
+
+def _results(journey: Journey) -> dict[str, object]:
+    """The facts worth keeping, by the step that found them."""
+    facts: dict[str, Callable[[], object]] = {
+        "gpus": lambda: [gpu.name for gpu in journey.machine.gpus] if journey.machine else None,
+        "vllm": lambda: journey.runtime.version if journey.runtime else None,
+        "model": lambda: journey.choice.checkpoint if journey.choice else None,
+        "plan": lambda: journey.plan.id if journey.plan else None,
+        "command": lambda: list(journey.plan.argv) if journey.plan else None,
+        "environment": lambda: journey.plan.env if journey.plan else None,
+        "log": lambda: journey.run.log if journey.run else None,
+        "pid": lambda: journey.run.pid if journey.run else None,
+        "base_url": lambda: journey.server.base_url if journey.server else None,
+        "served_model_name": lambda: journey.server.model if journey.server else None,
+        "max_model_len": lambda: journey.server.max_model_len if journey.server else None,
+        "smoke": lambda: journey.smoke.verdict if journey.smoke else None,
+        "opencode_config": lambda: journey.change.path if journey.change else None,
+        "opencode_model": lambda: journey.change.model if journey.change else None,
+        "proof": lambda: journey.proof.status if journey.proof else None,
+    }
+    return {name: value for name, fact in facts.items() if (value := fact()) is not None}

@@ -1,0 +1,157 @@
+"""The steps at the server: launch it or connect to it, and prove its tool calls.
+
+``cancel`` ends long work early: the step then raises Cancelled, with nothing of its own left running.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from wizard.budget import Limits, limits
+from wizard.errors import LaunchError, RefusedError, UsageError, WizardError
+from wizard.flow.answers import Answers
+from wizard.flow.journey import Journey, need
+from wizard.flow.places import prepare, rehearsed, runs_dir
+from wizard.i18n import _
+from wizard.serve import Event, Exited, Finding, Ready, Run, follow, is_alive, probe_server, read_key, start
+from wizard.serve import stop as stop_run
+from wizard.smoke import SmokeCheck, run_smoke
+
+REHEARSAL_PACE_S = 4.0
+"""How long the stand-in server takes to start: long enough to be watched."""
+
+
+class Cancelled(WizardError):
+    """The user stopped a step; whatever it had started is stopped too."""
+
+    exit_code = 130
+
+
+def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Event) -> Journey:
+    """Step Launch: start vLLM and follow it until it answers.
+
+    A run of the same plan that is still alive is kept, another one of ours is stopped first. Raises
+    RefusedError for a plan that cannot work, LaunchError when vLLM does not come up, Cancelled.
+    """
+    plan = need(journey.plan)
+    if plan.refused:
+        raise RefusedError(plan.refused[0].text, _("Go back and choose something else."))
+    if journey.runtime is not None and journey.runtime.kind == "assumed" and not journey.simulated:
+        raise RefusedError(
+            _("No installed vLLM was found on this machine."),
+            _("Install vLLM and run this again, or name it with [runtime] path or command."),
+        )
+    journey = prepare(journey)
+    started = rehearsed(plan, REHEARSAL_PACE_S) if journey.simulated else plan
+    run = journey.run
+    if run is not None and is_alive(run) and run.plan_id != started.id:
+        stop_run(run)
+        run = None
+    if run is None or not is_alive(run):
+        run = start(started, runs_dir(journey))
+    journey = msgspec.structs.replace(journey, run=run)
+    try:
+        _follow_until_ready(run, plan.timeout_s, emit, cancel)
+        server = probe_server(run.base_url, model=run.served_model_name, api_key=key_of(journey.answers))
+    except BaseException:
+        stop_run(run)
+        raise
+    started_by = "rehearsal" if journey.simulated else "wizard"
+    server = msgspec.structs.replace(server, started_by=started_by, pid=run.pid)
+    return read_back(msgspec.structs.replace(journey, server=server))
+
+
+def _follow_until_ready(
+    run: Run, timeout_s: float, emit: Callable[[Event], None], cancel: threading.Event
+) -> None:
+    finding: Finding | None = None
+    for event in follow(run, timeout_s=timeout_s, cancel=cancel):
+        emit(event)
+        if isinstance(event, Ready):
+            return
+        if isinstance(event, Finding):
+            finding = event
+        if isinstance(event, Exited):
+            break
+    if cancel.is_set():
+        raise Cancelled(_("The start was stopped."))
+    text = finding.text if finding else _("vLLM ended without a word.")
+    raise LaunchError(
+        _("vLLM did not come up: {reason}").format(reason=text),
+        finding.hint if finding and finding.hint else _("The whole log: {log}").format(log=run.log),
+        evidence=finding.evidence if finding else (),
+    )
+
+
+def read_back(journey: Journey) -> Journey:
+    """What the running server says about its window decides about opencode's limits, not the estimate."""
+    server, budget = journey.server, journey.budget
+    if server is None or server.max_model_len is None or budget is None:
+        return journey
+    if server.max_model_len == budget.opencode.context:
+        return journey
+    corrected = limits_of(journey)
+    return msgspec.structs.replace(journey, budget=msgspec.structs.replace(budget, opencode=corrected))
+
+
+def limits_of(journey: Journey, opencode_version: str | None = None) -> Limits:
+    """opencode's limits for the window the running server states, or for a shorter one the user asked for."""
+    server = need(journey.server)
+    if server.max_model_len is None:
+        raise RefusedError(
+            _("{url} does not state its window.").format(url=server.base_url),
+            _("Is it a vLLM? Its /v1/models names max_model_len."),
+        )
+    thinks = journey.choice is not None and journey.choice.thinks
+    wished = journey.answers.opencode.context
+    return limits(
+        min(server.max_model_len, wished or server.max_model_len),
+        output=journey.answers.budget.output,
+        thinks=thinks,
+        opencode_version=opencode_version,
+    )
+
+
+def connect(journey: Journey) -> Journey:
+    """The road "connect": the running server that was named."""
+    url = journey.answers.start.base_url
+    if url is None:
+        raise UsageError(
+            _("No address of a running vLLM was given."),
+            _('Write it as [start] base_url = "http://host:8000/v1".'),
+        )
+    server = probe_server(url, model=journey.answers.model.served_name, api_key=key_of(journey.answers))
+    return msgspec.structs.replace(journey, server=server)
+
+
+def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel: threading.Event) -> Journey:
+    """Step Smoke: real requests against the running server."""
+    server = need(journey.server)
+    report = run_smoke(server, api_key=key_of(journey.answers), on_check=on_check, cancel=cancel)
+    if cancel.is_set():
+        raise Cancelled(_("The smoke test was stopped."))
+    return msgspec.structs.replace(journey, smoke=report)
+
+
+def stop_server(journey: Journey) -> Journey:
+    """Stop the run of this journey, if there is one; a server somebody else started is left alone."""
+    if journey.run is not None and is_alive(journey.run):
+        stop_run(journey.run)
+    return msgspec.structs.replace(journey, run=None, server=None)
+
+
+def key_of(answers: Answers) -> str | None:
+    """The API key the answers point to, or None.
+
+    Raises UsageError when the variable is not set, or the file cannot be read or is empty.
+    """
+    variable = answers.start.api_key_env
+    if variable is None:
+        return read_key(answers.serve.api_key_file)
+    if not os.environ.get(variable):
+        raise UsageError(_("The variable {name} holds no key.").format(name=variable), _("Export it first."))
+    return os.environ[variable]

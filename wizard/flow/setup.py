@@ -1,0 +1,214 @@
+"""The whole chain without screens: the same steps the screens take, one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from wizard.catalog import vllm_facts
+from wizard.compat import Reason
+from wizard.errors import RefusedError, UsageError
+from wizard.fetch import on_disk
+from wizard.flow import client, prepare, records, serving
+from wizard.flow.answers import Answers
+from wizard.flow.journey import Journey, Step, need
+from wizard.flow.places import receipt_path
+from wizard.i18n import N_, _
+from wizard.opencode import Proof
+from wizard.receipt import Receipt
+from wizard.smoke import SmokeCheck
+
+
+class StepEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="step"):
+    """A step began."""
+
+    step: str
+    title: str
+
+
+class ChosenEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="chosen"):
+    """What was chosen, before anything is touched: the express road shows exactly this.
+
+    Sizes are GiB; ``start_minutes`` is a rough guess (assumed) of a start with the weights on disk.
+    """
+
+    model: str
+    variant: str
+    checkpoint: str
+    served_model_name: str
+    parser: str | None
+    reasoning_parser: str | None
+    max_model_len: int | None
+    limits: dict[str, int]
+    weights_gib: float | None
+    download_gib: float | None
+    free_disk_gib: float | None
+    start_minutes: float | None
+    reasons: tuple[Reason, ...]
+    plan: str
+    command: tuple[str, ...]
+
+
+class NoteEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="note"):
+    """Something a person should know that is neither progress nor failure."""
+
+    text: str
+
+
+class CheckEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="check"):
+    """A smoke check came in."""
+
+    check: SmokeCheck
+
+
+class ConfigEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="configuration"):
+    """How opencode's configuration changes."""
+
+    path: str
+    action: str
+    diff: str
+
+
+class ProofEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="proof"):
+    """What the real opencode did with the configuration."""
+
+    proof: Proof
+
+
+class DoneEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="done"):
+    """The end of the road: the receipt, where it lies, and the scratch folder of a simulation."""
+
+    receipt: Receipt
+    path: str
+    scratch: str | None
+
+
+TITLES: dict[Step, str] = {
+    Step.START: N_("Start"),
+    Step.MACHINE: N_("Machine"),
+    Step.RUNTIME: N_("Runtime"),
+    Step.MODEL: N_("Model"),
+    Step.BUDGET: N_("Budget"),
+    Step.LAUNCH: N_("Launch"),
+    Step.SMOKE: N_("Smoke test"),
+    Step.OPENCODE: N_("opencode"),
+    Step.DIAGNOSE: N_("Diagnosis"),
+    Step.DONE: N_("Done"),
+}
+"""The name of each step, for the step bar and for events."""
+
+Emit = Callable[[object], None]
+Consent = Callable[[ChosenEvent], None]
+"""Asks before anything is touched; raises to stop."""
+
+
+def choose_for_me(journey: Journey, emit: Emit) -> Journey:
+    """The express road: machine, runtime, model and budget in one go. Looks, changes nothing."""
+    for step, work in (
+        (Step.MACHINE, prepare.look_at_machine),
+        (Step.RUNTIME, prepare.find_runtime),
+        (Step.MODEL, lambda found: prepare.choose_model(prepare.rate_models(found))),
+        (Step.BUDGET, prepare.make_plan),
+    ):
+        emit(StepEvent(step=step.value, title=_(TITLES[step])))
+        journey = work(journey)
+    return msgspec.structs.replace(journey, step=Step.LAUNCH)
+
+
+def chosen(journey: Journey) -> ChosenEvent:
+    """What a planned journey will do, with disk and time first."""
+    plan = need(journey.plan)
+    choice = need(journey.choice)
+    machine = need(journey.machine)
+    present = True if journey.simulated else on_disk(choice.checkpoint)
+    return ChosenEvent(
+        model=choice.model,
+        variant=choice.variant,
+        checkpoint=choice.checkpoint,
+        served_model_name=plan.served_model_name,
+        parser=plan.parser,
+        reasoning_parser=plan.reasoning_parser,
+        max_model_len=journey.budget.max_model_len if journey.budget else None,
+        limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
+        weights_gib=choice.weights_gib,
+        download_gib=0.0 if present else choice.weights_gib,
+        free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
+        start_minutes=start_minutes(choice.weights_gib),
+        reasons=choice.reasons,
+        plan=plan.id,
+        command=plan.argv,
+    )
+
+
+def start_minutes(weights_gib: float | None) -> float | None:
+    """A guess, from the size of the weights, of how long a start takes once they are on disk."""
+    if weights_gib is None:
+        return None
+    pace = vllm_facts().start_pace
+    return round(pace.fixed_minutes + weights_gib / pace.gib_per_minute, 1)
+
+
+def run_setup(
+    answers: Answers, *, emit: Emit, consent: Consent, cancel: threading.Event, dry_run: bool = False
+) -> Journey:
+    """Go the whole road of the answers and return the journey at its end.
+
+    Raises what the steps raise: RefusedError for a plan that cannot work or a failed smoke test, LaunchError
+    for a vLLM that does not come up. Then, and when interrupted, nothing of ours is left running.
+    """
+    journey = Journey(answers=answers)
+    if answers.start.mode == "troubleshoot":
+        raise UsageError(
+            _("Troubleshooting is not a set-up."),
+            _("Use: vllm-opencode diagnose FILE, or vllm-opencode doctor."),
+        )
+    if answers.start.mode == "connect":
+        emit(StepEvent(step=Step.START.value, title=_(TITLES[Step.START])))
+        return _prove_and_write(serving.connect(journey), emit, cancel, dry_run)
+    journey = choose_for_me(journey, emit)
+    summary = chosen(journey)
+    emit(summary)
+    if refused := need(journey.plan).refused:
+        raise RefusedError(_("The plan is refused: {reason}").format(reason=refused[0].text))
+    if dry_run:
+        return journey
+    if not journey.simulated:
+        consent(summary)
+    records.save_progress(journey)
+    emit(StepEvent(step=Step.LAUNCH.value, title=_(TITLES[Step.LAUNCH])))
+    journey = serving.launch(journey, emit, cancel)
+    try:
+        journey = _prove_and_write(journey, emit, cancel, dry_run)
+    except BaseException:
+        serving.stop_server(journey)
+        raise
+    if journey.simulated or not answers.serve.detach:
+        journey = serving.stop_server(journey)
+    return journey
+
+
+def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
+    """From a running server to a proved configuration and the final receipt."""
+    answers = journey.answers
+    if answers.smoke.skip:
+        journey = msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
+        emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
+    else:
+        emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
+        journey = serving.smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    emit(StepEvent(step=Step.OPENCODE.value, title=_(TITLES[Step.OPENCODE])))
+    journey = client.plan_configuration(journey)
+    change = need(journey.change)
+    emit(ConfigEvent(path=change.path, action=change.action, diff=change.diff))
+    if dry_run:
+        return journey
+    journey = client.write_configuration(journey)
+    records.save_progress(journey)
+    if answers.opencode.proof:
+        journey = client.prove(journey, cancel)
+        emit(ProofEvent(proof=need(journey.proof)))
+    journey = msgspec.structs.replace(journey, step=Step.DONE)
+    emit(DoneEvent(receipt=records.finish(journey), path=str(receipt_path(journey)), scratch=journey.scratch))
+    return journey

@@ -1,0 +1,76 @@
+"""NVLink groups: which GPUs are all linked to each other, so that tensor parallelism stays on NVLink."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+
+from wizard.machine.types import Gpu
+
+_Neighbours = Mapping[int, frozenset[int]]
+
+
+def nvlink_groups(gpus: Sequence[Gpu]) -> tuple[tuple[int, ...], ...]:
+    """The GPUs split into groups of two or more in which every pair is linked, lowest index first.
+
+    A group is a clique and not merely connected, because vLLM counts a set of GPUs as NVLinked only when
+    every pair of it is (``is_fully_connected`` in ``vllm/platforms/cuda.py``): of the two quads of a DGX-1,
+    which a few links join, each is a group of its own. Models and memory sizes never mix. The largest group
+    is taken first; among equals the one with most links inside, then the one with fewest links to the
+    outside, and only then the one with the lowest indices, so that numbering decides nothing that the
+    wiring can decide.
+    """
+    links = _pair_links(gpus)
+    left = frozenset(gpu.index for gpu in gpus)
+    groups: list[tuple[int, ...]] = []
+    while best := _best_group(left, links):
+        groups.append(best)
+        left -= set(best)
+    return tuple(sorted(groups))
+
+
+def _pair_links(gpus: Sequence[Gpu]) -> dict[frozenset[int], int]:
+    """Links of each pair of equal GPUs; what either side reports counts, for one may be unreadable."""
+    pairs = {}
+    for a, b in combinations(gpus, 2):
+        if (a.name, a.memory_mib) == (b.name, b.memory_mib):
+            count = max(a.links.get(str(b.index), 0), b.links.get(str(a.index), 0))
+            if count:
+                pairs[frozenset((a.index, b.index))] = count
+    return pairs
+
+
+def _best_group(left: frozenset[int], links: Mapping[frozenset[int], int]) -> tuple[int, ...] | None:
+    """The best clique among the GPUs in ``left``, or None when no two of them are linked."""
+    inside = [pair for pair in links if pair <= left]
+    neighbours = {
+        gpu: frozenset(peer for pair in inside if gpu in pair for peer in pair - {gpu}) for gpu in left
+    }
+
+    def merit(clique: frozenset[int]) -> tuple[int, int, int, list[int]]:
+        within = sum(links[pair] for pair in inside if pair <= clique)
+        outwards = sum(links[pair] for pair in inside if len(pair & clique) == 1)
+        return len(clique), within, -outwards, [-gpu for gpu in sorted(clique)]
+
+    cliques = (clique for clique in _maximal_cliques(neighbours) if len(clique) > 1)
+    best = max(cliques, key=merit, default=None)
+    return tuple(sorted(best)) if best else None
+
+
+def _maximal_cliques(neighbours: _Neighbours) -> Iterator[frozenset[int]]:
+    """Every clique that no further GPU can join (Bron and Kerbosch 1973, with Tomita's choice of pivot).
+
+    The pivot keeps the search near the cliques that exist: one behind a switch, one a GPU without links.
+    """
+
+    def extend(clique: frozenset[int], open_: set[int], done: set[int]) -> Iterator[frozenset[int]]:
+        if not open_ and not done:
+            yield clique
+            return
+        pivot = max(open_ | done, key=lambda gpu: len(neighbours[gpu] & open_))
+        for gpu in sorted(open_ - neighbours[pivot]):
+            yield from extend(clique | {gpu}, open_ & neighbours[gpu], done & neighbours[gpu])
+            open_ = open_ - {gpu}
+            done = done | {gpu}
+
+    yield from extend(frozenset(), set(neighbours), set())

@@ -1,0 +1,102 @@
+"""The fields of a checkpoint's config.json that memory depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+Count = Annotated[int, msgspec.Meta(gt=0)]
+
+
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Names are those of config.json; what a file leaves out or sets to null is None."""
+
+    architectures: tuple[str, ...] = ()
+    num_hidden_layers: Count
+    hidden_size: Count
+    num_attention_heads: Count
+    vocab_size: Count
+    intermediate_size: Count | None = None
+    num_key_value_heads: Count | None = None
+    head_dim: Count | None = None
+    max_position_embeddings: Count | None = None
+    tie_word_embeddings: bool = False
+    vision_config: Mapping[str, object] | None = None
+
+    layer_types: tuple[str, ...] | None = None
+    sliding_window: Count | None = None
+    use_sliding_window: bool | None = None
+    sliding_window_pattern: Count | None = None
+    full_attention_interval: Count | None = None
+
+    kv_lora_rank: Count | None = None
+    q_lora_rank: Count | None = None
+    qk_nope_head_dim: Count | None = None
+    qk_rope_head_dim: Count | None = None
+    v_head_dim: Count | None = None
+    index_topk: Count | None = None
+
+    linear_conv_kernel_dim: Count | None = None
+    linear_key_head_dim: Count | None = None
+    linear_num_key_heads: Count | None = None
+    linear_num_value_heads: Count | None = None
+    linear_value_head_dim: Count | None = None
+    mamba_ssm_dtype: str | None = None
+
+    num_experts: Count | None = None
+    n_routed_experts: Count | None = None
+    num_local_experts: Count | None = None
+    num_experts_per_tok: Count | None = None
+    moe_intermediate_size: Count | None = None
+    shared_expert_intermediate_size: Count | None = None
+    n_shared_experts: int | None = None
+    first_k_dense_replace: int | None = None
+
+    @property
+    def architecture(self) -> str:
+        """The class vLLM resolves it to; empty when the file names none."""
+        return self.architectures[0] if self.architectures else ""
+
+    @property
+    def head_size(self) -> int:
+        """Elements of one attention head."""
+        return self.head_dim or self.hidden_size // self.num_attention_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Heads of keys and values; as many as queries when the file names none."""
+        return self.num_key_value_heads or self.num_attention_heads
+
+    @property
+    def experts(self) -> int:
+        """Routed experts of a layer; 0 for a dense model."""
+        return self.num_experts or self.n_routed_experts or self.num_local_experts or 0
+
+    @property
+    def expert_width(self) -> int | None:
+        """Inner width of one expert; some families call it like that of a dense layer."""
+        return self.moe_intermediate_size or self.intermediate_size
+
+    @property
+    def latent_width(self) -> int | None:
+        """Elements a token of compressed attention (MLA), position part included; None without it."""
+        if self.kv_lora_rank is None or self.qk_rope_head_dim is None:
+            return None
+        return self.kv_lora_rank + self.qk_rope_head_dim
+
+
+def read_shape(config: Mapping[str, object]) -> ModelShape | None:
+    """The shape a config.json describes; None when it lacks the basic fields or they make no sense.
+
+    Of a multimodal checkpoint the text part counts: its fields lie under ``text_config``.
+    """
+    nested = config.get("text_config")
+    fields = dict(config)
+    if isinstance(nested, Mapping):
+        fields |= {key: value for key, value in nested.items() if key != "architectures"}
+    try:
+        return msgspec.convert(fields, ModelShape)
+    except msgspec.ValidationError:
+        return None

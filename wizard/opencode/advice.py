@@ -1,0 +1,51 @@
+"""What is still open with a configuration: sentences for the person who will use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wizard.catalog import opencode_facts
+from wizard.i18n import _
+from wizard.opencode.jsonc_edit import MISSING, get
+from wizard.opencode.types import ConfigRequest
+from wizard.opencode.versions import before, major
+
+
+def advice(
+    request: ConfigRequest, document: Mapping[str, object], provider: str, limit: Mapping[str, int]
+) -> tuple[str, ...]:
+    """Everything to tell about a request and the file it goes into, in no particular order."""
+    found = [warning.text for warning in request.limits.warnings if not warning.refuses]
+    if not request.globals:
+        found += _left_out(request, document, provider)
+    if major(request.opencode_version) >= 2 and "input" not in limit:
+        found.append(
+            _("opencode 2 keeps {tokens} tokens free on its own, unless compaction.reserved is set.").format(
+                tokens=opencode_facts().reserved_default
+            )
+        )
+    if request.private:
+        found.append(
+            _("opencode still fetches a list of models at start: set OPENCODE_DISABLE_MODELS_FETCH=1")
+        )
+    return tuple(found)
+
+
+def _left_out(request: ConfigRequest, document: Mapping[str, object], provider: str) -> list[str]:
+    """What the root keys would have cured, had the user agreed to them."""
+    found = []
+    enabled, disabled = document.get("enabled_providers"), document.get("disabled_providers")
+    if isinstance(enabled, list) and provider not in enabled and not request.private:
+        found.append(
+            _("enabled_providers does not name {provider}: opencode ignores the block until it does.").format(
+                provider=provider
+            )
+        )
+    if isinstance(disabled, list) and provider in disabled:
+        found.append(_("disabled_providers names {provider}: opencode ignores it.").format(provider=provider))
+    if request.limits.tool_output is not None and get(document, ("tool_output", "max_bytes")) is MISSING:
+        found.append(_("One long tool result can fill this window: the root key tool_output is not set."))
+    leaks_before = opencode_facts().title_leaks_before
+    if before(request.opencode_version, leaks_before) and "small_model" not in document:
+        found.append(_("This opencode sends the first prompt to a hosted model, unless small_model is set."))
+    return found

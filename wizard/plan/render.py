@@ -1,0 +1,48 @@
+"""A plan as something a person can paste, or as the JSON of the contract."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from wizard.plan.types import LaunchPlan
+
+
+def shell(plan: LaunchPlan) -> str:
+    """The plan as one POSIX shell command, an option a line; the key, if any, is read from its file."""
+    words = [f"{name}={shlex.quote(value)}" for name, value in sorted(plan.env.items())]
+    if plan.api_key_file is not None:
+        words.append(f'VLLM_API_KEY="$(cat {shlex.quote(plan.api_key_file)})"')
+    words.append(shlex.join(plan.command))
+    for option in plan.options:
+        words.append(shlex.join([option.flag] if option.value is None else [option.flag, option.value]))
+    return " \\\n  ".join(words)
+
+
+def document(plan: LaunchPlan) -> dict[str, object]:
+    """The plan as the contract's ``{plan, reasons, refused}``."""
+    fields: dict[str, object] = {
+        "id": plan.id,
+        "runtime": {"kind": plan.runtime_kind, "path": plan.runtime_path, "version": plan.vllm_version},
+        "model": plan.model,
+        "checkpoint": plan.checkpoint,
+        "argv": plan.argv,
+        "env": plan.env,
+        "files": {"api_key": plan.api_key_file} if plan.api_key_file else {},
+        "served_model_name": plan.served_model_name,
+        "base_url": plan.base_url,
+        "limits": plan.limits,
+        "memory": plan.memory,
+        "edits": plan.edits,
+        "warnings": plan.warnings,
+    }
+    built: dict[str, object] = msgspec.to_builtins(
+        {"plan": fields, "reasons": plan.reasons, "refused": plan.refused}
+    )
+    return built
+
+
+FORMATS: Mapping[str, Callable[[LaunchPlan], str]] = {"shell": shell}
+"""Renderings for people, by the name ``plan --format`` takes."""

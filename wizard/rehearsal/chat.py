@@ -1,0 +1,197 @@
+"""Chat answers in the shapes of vLLM: whole, in pieces, refused, and spoilt by a fault."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from wizard.rehearsal.answers import CHARS_PER_TOKEN, Answer, Call, answer, prompt_tokens
+from wizard.rehearsal.options import Options
+
+ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
+_PIECE = 12
+"""Characters of text or arguments in one streamed piece."""
+
+
+class Refused(Exception):
+    """A request vLLM refuses: the HTTP status and its own error body."""
+
+    def __init__(
+        self, status: int, message: str, kind: str = "BadRequestError", param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = error_body(status, message, kind, param)
+
+
+@dataclass(frozen=True)
+class Completion:
+    """One answer, ready to be sent whole or in pieces."""
+
+    id: str
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    text: str
+    call: Call | None
+    finish_reason: str
+
+    def whole(self) -> dict[str, Any]:
+        """The body of a plain answer. Without a call ``tool_calls`` is absent, as in vLLM."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text or None, "reasoning": None}
+        if self.call:
+            function = {"name": self.call.name, "arguments": json.dumps(self.call.arguments)}
+            message["tool_calls"] = [{"id": self._call_id(), "type": "function", "function": function}]
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
+        return {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
+
+    def pieces(self, include_usage: bool) -> Iterator[dict[str, Any]]:
+        """The chunks of a streamed answer, in vLLM's order."""
+        yield self._chunk({"role": "assistant", "content": ""})
+        if self.call:
+            yield from self._call_pieces(self.call)
+        for start in range(0, len(self.text), _PIECE):
+            yield self._chunk({"content": self.text[start : start + _PIECE]})
+        yield self._chunk({}, self.finish_reason)
+        if include_usage:
+            yield {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+
+    def _call_pieces(self, call: Call) -> Iterator[dict[str, Any]]:
+        first = {"id": self._call_id(), "type": "function", "index": 0, "function": {"name": call.name}}
+        yield self._chunk({"content": None, "tool_calls": [first]})
+        arguments = json.dumps(call.arguments)
+        for start in range(0, len(arguments), _PIECE):
+            piece = {"index": 0, "function": {"arguments": arguments[start : start + _PIECE]}}
+            yield self._chunk({"content": None, "tool_calls": [piece]})
+
+    def _chunk(self, delta: dict[str, Any], finish_reason: str | None = None) -> dict[str, Any]:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+        return {**self._head("chat.completion.chunk"), "choices": [choice]}
+
+    def _head(self, kind: str) -> dict[str, Any]:
+        return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.model}
+
+    def _usage(self) -> dict[str, int]:
+        total = self.prompt_tokens + self.completion_tokens
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "total_tokens": total,
+            "completion_tokens": self.completion_tokens,
+        }
+
+    def _call_id(self) -> str:
+        return f"chatcmpl-tool-{self.id[-16:]}"
+
+
+def complete(request: dict[str, Any], options: Options) -> Completion:
+    """The answer to a chat request. Raises Refused as vLLM would."""
+    check(request, options)
+    entire = answer(request)
+    found = _cut(entire, request)
+    spoilt = options.fault.answer if options.fault else ""
+    text, call = _spoil(found, spoilt, bool(request.get("stream")))
+    finish = "tool_calls" if call else "stop"
+    if call is not None and isinstance(request.get("tool_choice"), dict):
+        finish = "stop"
+    if found is not entire:
+        finish = "length"
+    return Completion(
+        id=f"chatcmpl-{secrets.token_hex(8)}",
+        model=request.get("model") or options.served_names[0],
+        prompt_tokens=prompt_tokens(request),
+        completion_tokens=found.tokens,
+        text=text,
+        call=call,
+        finish_reason=finish,
+    )
+
+
+def check(request: dict[str, Any], options: Options) -> None:
+    """Refuse what vLLM refuses, in its order: model, limits, prompt, tools."""
+    model = request.get("model")
+    if model and model not in options.served_names:
+        aliases = ", ".join(options.served_names)
+        text = f"The model `{model}` does not exist. Valid aliases: {aliases}."
+        raise Refused(404, text, "NotFoundError", "model")
+    messages = request.get("messages")
+    if (
+        not isinstance(messages, list)
+        or not messages
+        or not all(isinstance(entry, dict) for entry in messages)
+    ):
+        raise Refused(
+            400, "1 validation error:\n  {'type': 'missing', 'loc': 'body.messages'}", "Bad Request"
+        )
+    _check_limit(request, options.window)
+    if prompt_tokens(request) > options.window:
+        # vLLM stops counting one beyond the window.
+        counted = options.window + 1
+        text = (
+            f"This model's maximum context length is {options.window} tokens. However, your prompt contains "
+            f"at least {counted} input tokens, which exceeds this limit even without any output tokens. "
+            f"Please reduce the length of the input prompt. (parameter=input_tokens, value={counted})"
+        )
+        raise Refused(400, text, param="input_tokens")
+    _check_tools(request, options)
+
+
+def error_body(status: int, message: str, kind: str, param: str | None = None) -> dict[str, Any]:
+    """vLLM's error object."""
+    return {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def _check_limit(request: dict[str, Any], window: int) -> None:
+    for name in ("max_tokens", "max_completion_tokens"):
+        value = request.get(name)
+        if value is None:
+            continue
+        if value < 1:
+            raise Refused(400, f"{name} must be at least 1, got {value}. (parameter={name}, value={value})")
+        if value > window:
+            text = (
+                f"{name}={value} cannot be greater than max_model_len={window}. "
+                f"Please request fewer output tokens. (parameter={name}, value={value})"
+            )
+            raise Refused(400, text, param=name)
+
+
+def _check_tools(request: dict[str, Any], options: Options) -> None:
+    tools = request.get("tools")
+    if tools is None:
+        return
+    if not tools:
+        text = (
+            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
+        )
+        raise Refused(400, f"{text} (parameter=tools)", param="tools")
+    choice = request.get("tool_choice") or "auto"
+    if choice == "auto" and not (options.auto_tools and options.tool_parser):
+        text = '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
+        raise Refused(400, text)
+    if choice != "none" and not options.tool_parser:
+        name = f'"{choice}"' if isinstance(choice, str) else f'function "{choice["function"]["name"]}"'
+        raise Refused(400, f"tool_choice={name} requires --tool-call-parser to be set")
+
+
+def _spoil(found: Answer, fault: str, streamed: bool) -> tuple[str, Call | None]:
+    """The text and the call after a fault of the answers: only calls are spoilt."""
+    if found.call is None or not fault or (fault == "stream-leak" and not streamed):
+        return found.text, found.call
+    match fault:
+        case "tools-tag":
+            return f"<tools>\n{found.call.as_json()}\n</tools>", None
+        case "stream-leak":
+            return f"<tool_call>\n{found.call.as_json()}\n</tool_call>", None
+    return "", None
+
+
+def _cut(found: Answer, request: dict[str, Any]) -> Answer:
+    """A sentence no longer than ``max_tokens``; calls are short and stay whole."""
+    limit = request.get("max_completion_tokens") or request.get("max_tokens")
+    if limit is None or found.call is not None or found.tokens <= limit:
+        return found
+    return replace(found, text=found.text[: limit * CHARS_PER_TOKEN])

@@ -1,0 +1,188 @@
+"""The HTTP side of the stand-in: the routes a client of vLLM uses, and vLLM's manners in refusing."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import socket
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from wizard.rehearsal.chat import ENGINE_DEAD, Completion, Refused, complete, error_body
+from wizard.rehearsal.log import Start, say
+from wizard.rehearsal.metrics import Metrics
+
+_SECONDS_A_PIECE = 0.02
+"""About fifty pieces a second, when the rehearsal has a pace at all."""
+_INTERNAL = "InternalServerError"
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket bound like vLLM's: early, so that a busy port shows before the load, and not yet listening."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError:
+        bound.close()
+        raise
+    return bound
+
+
+class RehearsalServer(ThreadingHTTPServer):
+    """Serves one start; ``serve_forever`` returns when its engine died."""
+
+    daemon_threads = True
+
+    def __init__(self, bound: socket.socket, start: Start) -> None:
+        super().__init__(bound.getsockname()[:2], _Handler, bind_and_activate=False)
+        self.socket.close()
+        self.socket = bound
+        self.start = start
+        self.metrics = Metrics(start.options.served_names[0])
+        self.dead = False
+        self.server_activate()
+
+    def die(self) -> None:
+        """The engine dies: nothing is answered any more."""
+        fault = self.start.options.fault
+        if fault and not self.dead:
+            self.dead = True
+            self.start.say(fault.lines)
+
+    def handle_error(self, *_connection: Any) -> None:
+        """A client that went away is its own affair; anything else is one line in the log."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
+            say("APIServer ERROR server.py:1", f"{type(error).__name__}: {error}")
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: RehearsalServer
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        options = self.server.start.options
+        match self.path.partition("?")[0]:
+            case "/health":
+                self._send(503 if self.server.dead else 200, "")
+            case "/version":
+                self._send_json(200, {"version": self.server.start.values["version"], "rehearsal": True})
+            case "/metrics":
+                self._send(200, self.server.metrics.render(), "text/plain; version=0.0.4")
+            case "/v1/models" if self._allowed():
+                self._send_json(200, _models(options.served_names, options.model, options.window))
+            case "/v1/models":
+                self._send_json(401, {"error": "Unauthorized"})
+            case _:
+                self._send_json(404, {"detail": "Not Found"})
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "0")
+        body = self.rfile.read(int(length) if length.isdecimal() else 0)
+        if self.path.partition("?")[0] != "/v1/chat/completions":
+            self._send_json(404, {"detail": "Not Found"})
+        elif not self._allowed():
+            self._send_json(401, {"error": "Unauthorized"})
+        else:
+            self._chat(body)
+
+    def _chat(self, body: bytes) -> None:
+        options = self.server.start.options
+        try:
+            request = json.loads(body)
+            completion = complete(request, options)
+        except Refused as refused:
+            self._send_json(refused.status, refused.body)
+            return
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            text = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body', 'msg': {str(error)!r}}}"
+            self._send_json(400, error_body(400, text, "Bad Request"))
+            return
+        streamed = bool(request.get("stream"))
+        if options.fault and options.fault.at == "serving":
+            self._engine_died(streamed)
+            return
+        self.server.metrics.count(completion, tools=bool(request.get("tools")), streamed=streamed)
+        if streamed:
+            self._stream(completion, bool((request.get("stream_options") or {}).get("include_usage")))
+        else:
+            self._send_json(200, completion.whole())
+
+    def _stream(self, completion: Completion, include_usage: bool) -> None:
+        self._open_stream()
+        for piece in completion.pieces(include_usage):
+            if self.server.start.options.pace_s:
+                time.sleep(_SECONDS_A_PIECE)
+            self._event(json.dumps(piece, ensure_ascii=False))
+        self._event("[DONE]")
+
+    def _engine_died(self, streamed: bool) -> None:
+        """Answer as a request in flight is answered when the engine dies, then let the server leave."""
+        self.server.die()
+        body = error_body(500, ENGINE_DEAD, _INTERNAL)
+        if streamed:
+            self._open_stream()
+            self._event(json.dumps(body))
+            self._event("[DONE]")
+        else:
+            self._send_json(500, body)
+        self.wfile.flush()
+        self.server.shutdown()
+
+    def _open_stream(self) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+        self.send_header("Connection", "close")
+        self.end_headers()
+
+    def _event(self, data: str) -> None:
+        self.wfile.write(f"data: {data}\n\n".encode())
+
+    def _send_json(self, status: int, body: dict[str, Any]) -> None:
+        self._send(status, json.dumps(body, ensure_ascii=False), "application/json")
+
+    def _send(self, status: int, body: str, content_type: str = "text/plain") -> None:
+        content = body.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def _allowed(self) -> bool:
+        """Whether the request carries one of the keys; without keys everything is allowed."""
+        keys = self.server.start.options.api_keys
+        given = self.headers.get("Authorization", "").encode()
+        return not keys or any(hmac.compare_digest(given, f"Bearer {key}".encode()) for key in keys)
+
+    def version_string(self) -> str:
+        """What the Server header says: no version of Python for strangers."""
+        return "rehearsal"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """The access log, as uvicorn writes it."""
+        host, port = self.client_address[:2]
+        say("stdout", f"INFO:     {host}:{port} - {format % args}".removesuffix(" -"))
+
+    def log_error(self, format: str, *args: Any) -> None:
+        """Malformed requests get their answer; the log is not their place."""
+
+
+def _models(names: tuple[str, ...], root: str, window: int) -> dict[str, Any]:
+    entries = [
+        {
+            "id": name,
+            "object": "model",
+            "owned_by": "rehearsal",
+            "root": root,
+            "parent": None,
+            "max_model_len": window,
+        }
+        for name in names
+    ]
+    return {"object": "list", "data": entries}

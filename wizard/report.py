@@ -1,0 +1,66 @@
+"""The hand-over sheet: what was set up here, redacted, for the customer's file or for somebody who helps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from wizard import paths, receipt
+from wizard.errors import UsageError
+from wizard.i18n import _
+from wizard.receipt import Receipt
+from wizard.text import inert
+
+_ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)(?:\d{1,3}\.){3}\d{1,3}\b")
+_TOKEN = re.compile(r"\b(?:hf_|sk-|gh[pousr]_)[A-Za-z0-9_-]{8,}")
+
+
+def write_report(file: Path | None = None) -> Path:
+    """Write the sheet about the last receipt and return where it is.
+
+    Raises UsageError when nothing was set up from here, or the file cannot be written.
+    """
+    last, _aside = receipt.load(paths.receipt_path())
+    if last is None:
+        raise UsageError(_("Nothing was set up from here yet."), _("Run the wizard first."))
+    target = file or Path("vllm-opencode-report.txt")
+    paths.write_atomic(target, render(last).encode())
+    return target.absolute()
+
+
+def render(last: Receipt) -> str:
+    """The sheet as text: results, then answers; home, addresses and tokens are replaced."""
+    lines = [
+        _("vllm-opencode {version}: hand-over sheet of {created}").format(
+            version=last.wizard_version, created=last.created
+        ),
+        "",
+    ]
+    if last.simulated:
+        lines += [_("Rehearsal on the recorded machine {name}.").format(name=last.simulated), ""]
+    lines += [_("Results"), *_listed(last.results), "", _("Answers"), *_listed(last.answers), ""]
+    lines += [
+        _("Changed files; `vllm-opencode undo` takes them back"),
+        *(f"  {entry.path}" for entry in last.undo),
+    ]
+    return redact("\n".join(lines)) + "\n"
+
+
+def redact(text: str) -> str:
+    """The text without what identifies a person or opens a door: home folder, addresses, tokens."""
+    text = inert(text).replace(str(Path.home()), "~")
+    return _TOKEN.sub("<token>", _ADDRESS.sub("<address>", text))
+
+
+def _listed(values: object, indent: str = "  ") -> list[str]:
+    built = msgspec.to_builtins(values)
+    lines: list[str] = []
+    for key, value in built.items() if isinstance(built, dict) else ():
+        if isinstance(value, dict):
+            lines += [f"{indent}{key}:", *_listed(value, indent + "  ")]
+        else:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            lines.append(f"{indent}{key}: {shown}")
+    return lines

@@ -1,0 +1,141 @@
+"""Follows a run: its log as milestones, its readiness, its end. Blocks only for moments between looks."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+
+from wizard.errors import ServerError, UsageError
+from wizard.i18n import _
+from wizard.logtext import find_cause, read_line, shorten
+from wizard.serve.identity import ended
+from wizard.serve.milestones import Milestones
+from wizard.serve.probe import answers_health, probe_server
+from wizard.serve.process import read_key
+from wizard.serve.tail import LogTail
+from wizard.serve.types import End, Event, Exited, Finding, LogLine, Ready, Run, Server
+
+_POLL_S = 0.2
+_ASK_EVERY_S = 1.0
+"""How often a server is asked that has not said it is ready: its log may be quieter than usual."""
+_KEPT_LINES = 2000
+_EVIDENCE_LINES = 12
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+def follow(run: Run, *, timeout_s: float, cancel: threading.Event, read_log: bool = True) -> Iterator[Event]:
+    """What happens to a run, as it happens, from the first line of its log on.
+
+    Ends after Exited; after a Finding ``timeout`` when the server does not answer within ``timeout_s`` of
+    its start; and silently when ``cancel`` is set. It stops nothing. After Ready it goes on until one of
+    these, so a caller that only waits for readiness leaves then. With ``read_log`` false the log is read only
+    to explain a failure.
+    """
+    return _Follower(run, timeout_s).events(cancel, read_log)
+
+
+class _Follower:
+    def __init__(self, run: Run, timeout_s: float) -> None:
+        self._run = run
+        self._timeout_s = timeout_s
+        self._tail = LogTail(Path(run.log))
+        self._milestones = Milestones()
+        self._kept: deque[tuple[int, str]] = deque(maxlen=_KEPT_LINES)
+        self._ready = False
+        self._ask_at = 0.0
+        self._refusal = ""
+
+    def events(self, cancel: threading.Event, read_log: bool) -> Iterator[Event]:
+        while not cancel.is_set():
+            # The end is asked for before the log is read, so that no last line is missed.
+            end = ended(self._run)
+            if read_log:
+                yield from self._read(final=end is not None)
+            if end is not None:
+                yield from self._explain(end, read_log)
+                yield Exited(seconds=self._seconds(), code=end.code, asked=end.asked)
+                return
+            if not self._ready and (server := self._ask()) is not None:
+                self._ready = True
+                yield Ready(
+                    seconds=self._seconds(),
+                    base_url=server.base_url,
+                    served_names=server.served_names,
+                    max_model_len=server.max_model_len,
+                )
+            if not self._ready and self._seconds() > self._timeout_s:
+                yield self._timeout()
+                return
+            cancel.wait(_POLL_S)
+
+    def _seconds(self) -> float:
+        return round(max(0.0, time.time() - self._run.started_at), 3)
+
+    def _read(self, final: bool) -> Iterator[Event]:
+        for number, text in self._tail.read(final=final):
+            self._kept.append((number, text))
+            seconds = self._seconds()
+            yield LogLine(seconds=seconds, number=number, text=text)
+            yield from self._milestones.read(text, seconds)
+
+    def _ask(self) -> Server | None:
+        """The server, once it answers. One that is not ours does not count: ours lives and knows its name."""
+        now = time.monotonic()
+        if now < self._ask_at and not self._milestones.worth_asking:
+            return None
+        self._ask_at = now + _ASK_EVERY_S
+        if not answers_health(self._run.base_url) or ended(self._run) is not None:
+            return None
+        try:
+            key = read_key(self._run.api_key_file) or os.environ.get("VLLM_API_KEY")
+            server = probe_server(self._run.base_url, model=self._run.served_model_name, api_key=key)
+        except (ServerError, UsageError) as error:
+            self._refusal = str(error)
+            return None
+        return server if ended(self._run) is None else None
+
+    def _timeout(self) -> Finding:
+        return Finding(
+            seconds=self._seconds(),
+            code="timeout",
+            text=_("vLLM did not answer within {seconds:.0f} seconds.").format(seconds=self._timeout_s),
+            evidence=tuple(text for _number, text in list(self._kept)[-3:]),
+            hint=self._refusal or _("If its log still moves, allow more time with [serve] timeout_s."),
+        )
+
+    def _explain(self, end: End, read_log: bool) -> Iterator[Finding]:
+        """Why it ended, unless somebody asked for it."""
+        if end.asked:
+            return
+        if not read_log:
+            self._kept.extend(self._tail.read(final=True))
+        cause = find_cause(read_line(text, number) for number, text in self._kept)
+        if cause is not None:
+            yield Finding(
+                seconds=self._seconds(),
+                code="failed",
+                text=cause.text,
+                evidence=shorten(cause.block, _EVIDENCE_LINES),
+            )
+        elif end.code in _KILLED:
+            yield Finding(
+                seconds=self._seconds(),
+                code="killed",
+                text=_("vLLM was killed (SIGKILL) without a word in its log."),
+                evidence=tuple(text for _number, text in list(self._kept)[-3:]),
+                hint=_('Mostly the kernel, for memory: look for "Out of memory" in journalctl -k or dmesg.'),
+            )
+        else:
+            yield Finding(
+                seconds=self._seconds(),
+                code="ended",
+                text=_("vLLM ended (exit code {code}) and its log names no cause.").format(
+                    code=_("unknown") if end.code is None else end.code
+                ),
+                evidence=tuple(text for _number, text in list(self._kept)[-_EVIDENCE_LINES:]),
+            )

@@ -1,0 +1,219 @@
+"""Answers of the chat interface, put together from a plain body or from the pieces of a stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from wizard.smoke import trouble
+from wizard.text import one_line
+
+_Body = TypeVar("_Body")
+_EXTRACT = 300
+"""Characters of an answer that are kept as evidence."""
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call as the server parsed it; ``arguments`` is the JSON text, untouched."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """One complete answer. Times are milliseconds; ``streamed_ms`` runs from the first piece to the last."""
+
+    content: str
+    reasoning: str
+    calls: tuple[ToolCall, ...]
+    finish_reason: str | None
+    completion_tokens: int | None
+    reasoning_tokens: int | None = None
+    streamed: bool = False
+    first_piece_ms: float | None = None
+    streamed_ms: float | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the limit of tokens ended it."""
+        return self.finish_reason == "length"
+
+    @property
+    def silent(self) -> bool:
+        """Whether it holds nothing a client would show."""
+        return not self.content.strip() and not self.calls
+
+    def extract(self) -> str:
+        """The telling parts on one line, safe to show."""
+        calls = [f"{call.name}({call.arguments})" for call in self.calls]
+        parts = [
+            "streamed" if self.streamed else "plain",
+            f"content={self.content!r}" if self.content else "content=null",
+            f"tool_calls={calls}",
+            f"finish_reason={self.finish_reason}",
+            f"completion_tokens={self.completion_tokens}",
+        ]
+        if self.reasoning:
+            parts.insert(2, f"reasoning={self.reasoning[:60]!r}")
+        return one_line(" ".join(parts), _EXTRACT)
+
+
+class _Function(msgspec.Struct):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    function: _Function = msgspec.field(default_factory=_Function)
+    id: str | None = None
+    index: int = 0
+
+
+class _Message(msgspec.Struct):
+    """A message, or the part of one that a streamed piece adds. vLLM before 0.16 says reasoning_content."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message | None = None
+    delta: _Message | None = None
+    finish_reason: str | None = None
+
+
+class _TokenDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    completion_tokens: int | None = None
+    completion_tokens_details: _TokenDetails | None = None
+
+
+class _Reply(msgspec.Struct):
+    """A plain body or a streamed chunk; ``error`` instead of choices when something broke."""
+
+    choices: list[_Choice] = []
+    usage: _Usage | None = None
+    error: object = None
+
+
+class _Entry(msgspec.Struct):
+    id: str
+    max_model_len: int | None = None
+
+
+class ModelList(msgspec.Struct):
+    """The body of ``/v1/models``."""
+
+    data: list[_Entry]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The served names."""
+        return tuple(entry.id for entry in self.data)
+
+    def window(self, name: str) -> int | None:
+        """The max model len of a served name, tokens; None when the server does not say."""
+        return next((entry.max_model_len for entry in self.data if entry.id == name), None)
+
+
+def decode(body: bytes | str, kind: type[_Body]) -> _Body:
+    """A body as ``kind``. Raises Trouble when it is not JSON or not of that form."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        text = body.decode(errors="replace") if isinstance(body, bytes) else body
+        raise trouble.unreadable(text, str(error)) from error
+
+
+def from_plain(body: bytes) -> Answer:
+    """The answer in a plain body. Raises Trouble."""
+    reply = decode(body, _Reply)
+    if not reply.choices or reply.choices[0].message is None:
+        raise trouble.unreadable(body.decode(errors="replace"), "no choices")
+    parts = _Parts()
+    parts.add(reply.choices[0].message, streamed=False)
+    parts.finish_reason = reply.choices[0].finish_reason
+    parts.usage = reply.usage
+    return parts.answer(streamed=False)
+
+
+def from_stream(lines: Iterable[str], asked_at: float) -> Answer:
+    """The answer in the lines of a server-sent stream; ``asked_at`` is ``time.monotonic`` of the request.
+
+    Raises Trouble for an error inside the stream, for broken JSON and for a stream that just stops.
+    """
+    parts = _Parts()
+    first = last = None
+    for line in lines:
+        data = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or data == "[DONE]":
+            continue
+        reply = decode(data, _Reply)
+        if reply.error is not None:
+            raise trouble.refused(200, data)
+        parts.usage = reply.usage or parts.usage
+        for choice in reply.choices[:1]:
+            last = time.monotonic()
+            first = first or last
+            parts.add(choice.delta or _Message(), streamed=True)
+            parts.finish_reason = choice.finish_reason or parts.finish_reason
+    if parts.finish_reason is None:
+        raise trouble.unfinished(parts.answer(streamed=True).extract())
+    return parts.answer(
+        streamed=True,
+        first_piece_ms=(first - asked_at) * 1000 if first else None,
+        streamed_ms=(last - first) * 1000 if first and last else None,
+    )
+
+
+class _Parts:
+    """Collects one answer piece by piece."""
+
+    def __init__(self) -> None:
+        self.content: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: dict[int, ToolCall] = {}
+        self.finish_reason: str | None = None
+        self.usage: _Usage | None = None
+
+    def add(self, message: _Message, *, streamed: bool) -> None:
+        """Add what one message or piece says. Plain bodies give calls no index: there their place counts."""
+        self.content.append(message.content or "")
+        self.reasoning.append(message.reasoning or message.reasoning_content or "")
+        for place, call in enumerate(message.tool_calls or []):
+            self._add_call(call.index if streamed else place, call)
+
+    def answer(
+        self, *, streamed: bool, first_piece_ms: float | None = None, streamed_ms: float | None = None
+    ) -> Answer:
+        """What was collected."""
+        usage = self.usage or _Usage()
+        details = usage.completion_tokens_details or _TokenDetails()
+        return Answer(
+            content="".join(self.content),
+            reasoning="".join(self.reasoning),
+            calls=tuple(self.calls[index] for index in sorted(self.calls)),
+            finish_reason=self.finish_reason,
+            completion_tokens=usage.completion_tokens,
+            reasoning_tokens=details.reasoning_tokens,
+            streamed=streamed,
+            first_piece_ms=first_piece_ms,
+            streamed_ms=streamed_ms,
+        )
+
+    def _add_call(self, index: int, call: _Call) -> None:
+        known = self.calls.get(index, ToolCall(id="", name="", arguments=""))
+        self.calls[index] = ToolCall(
+            id=known.id or call.id or "",
+            name=known.name or call.function.name or "",
+            arguments=known.arguments + (call.function.arguments or ""),
+        )
