@@ -1,4 +1,4 @@
-"""The application: shows the screen of the step a journey stands at, until the road ends or somebody leaves."""
+"""The application: one screen after the other, as the flow says, until the road ends or somebody leaves."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
 
-from screens.base import Move, Outcome, StepScreen
+from screens.base import StepScreen
 from screens.budget import BudgetScreen
 from screens.diagnose import DiagnoseScreen
 from screens.done import DoneScreen
 from screens.launch import LaunchScreen
 from screens.machine import MachineScreen
 from screens.model import ModelScreen
+from screens.moves import goes_on, runs_here, worth_keeping
 from screens.opencode import OpencodeScreen
 from screens.runtime import RuntimeScreen
 from screens.smoke import SmokeScreen
@@ -28,6 +29,10 @@ from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 
 INTERRUPTED = 130
+
+COLUMNS = [(0, "-tiny"), (60, "-usable")]
+LINES = [(0, "-flat"), (18, "-usable-too")]
+"""Below 60 columns or 18 lines nothing but a sentence about it is shown."""
 
 SCREENS: dict[Step, type[StepScreen]] = {
     screen.STEP: screen
@@ -52,6 +57,8 @@ class WizardApp(App[int], inherit_bindings=False):
     TITLE = "vllm-opencode"
     CSS_PATH = "base.tcss"
     ENABLE_COMMAND_PALETTE = False
+    HORIZONTAL_BREAKPOINTS = COLUMNS
+    VERTICAL_BREAKPOINTS = LINES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "leave", N_("quit"), priority=True, show=False),
         Binding("ctrl+c", "interrupt", N_("quit"), priority=True, show=False),
@@ -71,15 +78,15 @@ class WizardApp(App[int], inherit_bindings=False):
         while True:
             outcome = await self.push_screen_wait(SCREENS[self.journey.step](self.journey))
             self.journey = outcome.journey
-            if outcome.move is Move.NEXT and self.journey.step is self.journey.road[-1]:
+            if outcome.at_end:
                 await self._end(self.journey, 0)
                 return
-            self.journey = _moved(outcome)
+            self.journey = outcome.moved
             await self._keep(self.journey)
 
     async def _keep(self, journey: Journey) -> None:
-        """Write the receipt so that a later start can go on here; nothing is kept before anything is known."""
-        if journey.machine is None and journey.server is None:
+        """Write the receipt, so that a later start can go on here; there is none before anything is known."""
+        if not worth_keeping(journey):
             return
         try:
             await asyncio.to_thread(flow.save_progress, journey)
@@ -111,12 +118,12 @@ class WizardApp(App[int], inherit_bindings=False):
 
     async def _end(self, journey: Journey, code: int) -> None:
         """Exit, after deciding what becomes of a server of ours."""
-        if journey.run is None or journey.server is None:
+        if not runs_here(journey):
             self.exit(code)
         elif journey.simulated:
             await self._stop_and_exit(journey, code)
         elif journey.step is Step.DONE:
-            self.exit(code, message=_goes_on(journey))
+            self.exit(code, message=Text(goes_on(journey)))
         else:
             await self._ask_and_exit(journey, code)
 
@@ -125,7 +132,7 @@ class WizardApp(App[int], inherit_bindings=False):
         question = _("The vLLM that was started here is still running.")
         answer = await self.push_screen_wait(DecideModal(_("Quit?"), question, answers))
         if answer == "leave":
-            self.exit(code, message=_goes_on(journey))
+            self.exit(code, message=Text(goes_on(journey)))
         elif answer == "stop":
             await self._stop_and_exit(journey, code)
 
@@ -137,23 +144,3 @@ class WizardApp(App[int], inherit_bindings=False):
             self.exit(1, message=Text(str(error)))
         else:
             self.exit(code)
-
-
-def _moved(outcome: Outcome) -> Journey:
-    journey = outcome.journey
-    match outcome.move:
-        case Move.NEXT:
-            return flow.advance(journey)
-        case Move.BACK:
-            return flow.back(journey)
-        case Move.SKIP:
-            return flow.skip(journey)
-        case Move.GO:
-            return journey
-
-
-def _goes_on(journey: Journey) -> Text:
-    """The last line in the terminal: what still runs, and how to stop it."""
-    assert journey.server is not None
-    text = _("vLLM goes on at {url}. Stop it with: vllm-opencode stop")
-    return Text(text.format(url=journey.server.base_url))

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 from typing import ClassVar
 
-import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -19,6 +17,7 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
+from screens.moves import Move, Outcome
 from screens.widgets.keybar import KeyBar, key_name
 from screens.widgets.modals import ErrorModal, ReadModal
 from screens.widgets.status import Status
@@ -28,22 +27,6 @@ from wizard.i18n import N_, _
 
 Work = Callable[[Journey], Journey]
 """The work of a step: blocks, raises WizardError, returns a new journey."""
-
-
-class Move(Enum):
-    """How a step was left. ``GO``: the journey itself already stands at the step to show."""
-
-    NEXT = auto()
-    BACK = auto()
-    SKIP = auto()
-    GO = auto()
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """What a screen hands back."""
-
-    move: Move
-    journey: Journey
 
 
 COMMON_KEYS: tuple[Binding, ...] = (
@@ -67,8 +50,6 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
     HELP: ClassVar[str] = ""
     """Help text of F1, marked for translation."""
     BINDINGS: ClassVar[list[BindingType]] = [*COMMON_KEYS]
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (60, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (18, "-low"), (30, "-high")]
 
     def __init__(self, journey: Journey) -> None:
         super().__init__()
@@ -127,7 +108,7 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         return False
 
     def perform(self, words: str, work: Work) -> None:
-        """Do the work in a thread, with words and the time it takes; an earlier one of this step is dropped."""
+        """Do the work in a thread, with words and the time it takes; earlier work of this step is dropped."""
         self.cancel.set()
         self.cancel = threading.Event()
         journey = self.journey
@@ -172,7 +153,7 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
             self.failed(worker.error)
         self.refresh_bindings()
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - Textual's
         """Back is hidden on the first step; Next waits for work; "why" is offered where there are reasons."""
         if action == "back":
             return self.journey.road[0] is not self.STEP

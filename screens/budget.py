@@ -51,6 +51,7 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         super().__init__(journey)
         self._timer: Timer | None = None
         self._problem = ""
+        self._leaving = False
 
     def compose_body(self) -> ComposeResult:
         """Fields, memory, tokens."""
@@ -78,8 +79,9 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         self.perform(_("Computing…"), flow.make_plan)
 
     @on(Input.Changed)
-    def _changed(self, event: Input.Changed) -> None:
+    def _changed(self) -> None:
         """Wait until the typing rests, then compute."""
+        self._leaving = False
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(SETTLE_S, self._settle)
@@ -88,8 +90,18 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
     def _submitted(self) -> None:
         self.action_next()
 
+    def action_next(self) -> None:
+        """Go on with what the fields say now, as soon as it is computed."""
+        self._settle()
+        if self.busy:
+            self._leaving = True
+        elif self.ready():
+            super().action_next()
+
     def _settle(self) -> None:
         """Take over what the fields say; computing waits for them."""
+        if self._timer is not None:
+            self._timer.stop()
         window, output, people = (self.query_one(f"#{name}", NumberField).number for name in STEPS)
         wanted = msgspec.structs.replace(
             self.journey.answers.budget,
@@ -134,9 +146,12 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
             super().failed(error)
 
     def done(self) -> None:
-        """New figures."""
+        """New figures, and on to the next step when that was asked for meanwhile."""
         self._problem = ""
         super().done()
+        if self._leaving and self.ready():
+            super().action_next()
+        self._leaving = False
 
     def show(self) -> None:
         """Draw the figures."""
@@ -162,9 +177,5 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         plan = self.journey.plan
         if plan is None:
             return []
-        texts = [(warning.text, warning.source) for warning in (*plan.refused, *plan.warnings)]
-        texts += [(f"{reason.subject}: {reason.why}", reason.source) for reason in plan.reasons]
-        return [
-            figures.legend(),
-            *(_("{text}\n  source: {source}").format(text=t, source=s) for t, s in texts),
-        ]
+        texts = [wording.sourced(reason.text, reason.source) for reason in (*plan.refused, *plan.warnings)]
+        return [figures.legend(), *texts, *wording.plan_reasons(plan)]

@@ -81,9 +81,8 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     async def action_other(self) -> None:
         """Read another file."""
         log = self.journey.answers.start.log or ""
-        given = await self.app.push_screen_wait(
-            AskModal(_("Something is broken"), ((_("File to read"), log),))
-        )
+        question = (_("File to read: a log of vLLM, or what opencode printed"), log)
+        given = await self.app.push_screen_wait(AskModal(_("Something is broken"), (question,)))
         if given is not None:
             changed = roads.diagnose_log(self.journey, given[0])
             self.journey = flow.advance(flow.forget(changed, Step.DIAGNOSE))

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widgets import ContentSwitcher, Log
+from textual.widgets import ContentSwitcher, Log, Static
 
-from screens import figures
+from screens import figures, wording
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.failure import Failure
 from screens.widgets.live import LiveStart
@@ -32,15 +32,22 @@ class Pane(StrEnum):
     FAILURE = "failure"
 
 
+HEADLINES = {
+    Pane.REVIEW: N_("What will be started"),
+    Pane.LIVE: N_("vLLM as it starts"),
+    Pane.FAILURE: N_("vLLM did not come up"),
+}
+
+
 class LaunchScreen(StepScreen, inherit_bindings=False):
     """From the reviewed plan to a server that answers."""
 
     STEP = Step.LAUNCH
-    HEADLINE = N_("What will be started")
+    HEADLINE = HEADLINES[Pane.REVIEW]
     HELP = N_(
         "First the plan: time, disk, and the command with every option; [?] says why each is there. "
         "Enter starts vLLM. Its stages and the end of its log appear as they happen; [x] stops it. "
-        "When it fails the block of the log that says why is quoted; go back and change something, or try again. "
+        "When it fails, the block of the log that says why is quoted: change something, or try again. "
         "A started vLLM goes on when you leave the wizard, until you stop it."
     )
     CSS_PATH = "launch.tcss"
@@ -70,6 +77,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
 
     def _turn_to(self, pane: Pane) -> None:
         self.query_one("#panes", ContentSwitcher).current = pane
+        self.query_one("#headline", Static).update(_(HEADLINES[pane]))
         self.refresh_bindings()
 
     def show(self) -> None:
@@ -77,10 +85,10 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         self.query_one(Review).show(self.journey)
         server = self.journey.server
         if server is not None:
-            words = _("READY: vLLM answers at {url}, window {window}")
-            self.query_one(Status).end(
-                words.format(url=server.base_url, window=figures.count(server.max_model_len))
+            words = _("READY: vLLM answers at {url}, window {window}").format(
+                url=server.base_url, window=figures.count(server.max_model_len)
             )
+            self.query_one(Status).end(words)
         self.query_one(Review).focus()
 
     def action_start(self) -> None:
@@ -164,18 +172,9 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         """Hand the command to the terminal's clipboard."""
         if self.journey.plan is not None:
             self.app.copy_to_clipboard(shell(self.journey.plan))
-            self.notify(
-                _("Copied, if your terminal allows it. Else: vllm-opencode plan --format shell"), markup=False
-            )
+            words = _("Copied, if your terminal allows it. Else: vllm-opencode plan --format shell")
+            self.notify(words, markup=False)
 
     def reasons(self) -> list[str]:
         """Why each part of the plan is there."""
-        plan = self.journey.plan
-        if plan is None:
-            return []
-        return [
-            _("{text}\n  source: {source}").format(
-                text=f"{reason.subject}: {reason.why}", source=reason.source
-            )
-            for reason in plan.reasons
-        ]
+        return [] if self.journey.plan is None else list(wording.plan_reasons(self.journey.plan))

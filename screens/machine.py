@@ -10,13 +10,16 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 
-from screens import wording
-from screens.base import COMMON_KEYS, Move, StepScreen
-from screens.roads import ask_for_rehearsal
+from screens import roads, wording
+from screens.base import COMMON_KEYS, StepScreen
+from screens.moves import Move
 from screens.widgets.checklist import CheckList
+from screens.widgets.modals import MachineModal
 from wizard import flow
 from wizard.flow import Step
 from wizard.i18n import N_, _
+
+TITLE_WIDTH = 15
 
 
 class MachineScreen(StepScreen, inherit_bindings=False):
@@ -42,7 +45,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         with VerticalScroll(id="gpus", can_focus=False):
             yield Static(id="gpu-lines", markup=False)
         yield Static(id="counts", markup=False)
-        yield CheckList(id="checks", markup=False)
+        yield CheckList(TITLE_WIDTH, id="checks")
         yield Static(id="detail", markup=False)
 
     def begin(self) -> None:
@@ -107,7 +110,13 @@ class MachineScreen(StepScreen, inherit_bindings=False):
     def reasons(self) -> list[str]:
         """Each check that is not OK, with what to do."""
         return [
-            f"{wording.status_word(check.status)}  {wording.check_title(check.id)}: {check.detail}\n{check.hint}".rstrip()
+            "\n".join(
+                (
+                    f"{wording.status_word(check.status)}  {wording.check_title(check.id)}",
+                    check.detail,
+                    check.hint,
+                )
+            )
             for check in self.journey.checks
             if check.status in ("warn", "fail")
         ]
@@ -115,6 +124,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
     @work
     async def action_practise(self) -> None:
         """Leave this machine alone and play on a recorded one."""
-        journey = await ask_for_rehearsal(self.app, self.journey)
-        if journey is not None:
-            self.finish(Move.GO, flow.advance(journey))
+        modal = MachineModal(self.journey.answers.machine.simulate)
+        name = await self.app.push_screen_wait(modal)
+        if name is not None:
+            self.finish(Move.NEXT, roads.rehearse_on(self.journey, name))

@@ -9,11 +9,11 @@ from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.events import Resize
 from textual.widgets import DataTable, Static
 
 from screens import wording
-from screens.base import COMMON_KEYS, Move, StepScreen
+from screens.base import COMMON_KEYS, StepScreen
+from screens.moves import Move
 from screens.widgets.checklist import COLOURS
 from screens.widgets.modals import AskModal, ReadModal
 from wizard import flow
@@ -65,7 +65,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         if not self.journey.rows:
             self.perform(_("Rating models for this machine…"), flow.rate_models)
 
-    def on_resize(self, event: Resize) -> None:
+    def on_resize(self) -> None:
         """The column of names takes the room there is."""
         self.show()
 
@@ -80,9 +80,8 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         rows = self._rows()
         for row in rows:
             *cells, verdict = wording.row_cells(row)
-            table.add_row(
-                *(Content(cell) for cell in cells), Content.styled(verdict, f"bold {COLOURS[row.verdict]}")
-            )
+            coloured = Content.styled(verdict, f"bold {COLOURS[row.verdict]}")
+            table.add_row(*(Content(cell) for cell in cells), coloured)
         table.move_cursor(row=rows.index(kept) if kept in rows else self._chosen(rows))
         table.focus()
 
@@ -104,7 +103,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         return rows[table.cursor_row] if 0 <= table.cursor_row < min(len(rows), table.row_count) else None
 
     @on(DataTable.RowHighlighted)
-    def _tell(self, event: DataTable.RowHighlighted) -> None:
+    def _tell(self) -> None:
         row = self._highlighted()
         if row is None:
             return
@@ -114,7 +113,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         self.refresh_bindings()
 
     @on(DataTable.RowSelected)
-    def _selected(self, event: DataTable.RowSelected) -> None:
+    def _selected(self) -> None:
         self.action_next()
 
     def action_next(self) -> None:
@@ -125,10 +124,8 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         if row.verdict == "no":
             self.app.push_screen(ReadModal(_("This cannot run here"), self.reasons()))
             return
-        wanted = msgspec.structs.replace(
-            self.journey.answers.model, id=row.model, variant=row.variant, path=None
-        )
-        self._take(wanted)
+        wanted = self.journey.answers.model
+        self._take(msgspec.structs.replace(wanted, id=row.model, variant=row.variant, path=None))
 
     def _take(self, wanted: flow.ModelAnswers) -> None:
         journey = flow.answer(self.journey, Step.MODEL, model=wanted)
@@ -159,12 +156,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
     def reasons(self) -> list[str]:
         """The reasons of the highlighted row, with where each was read."""
         row = self._highlighted() if self.is_mounted else None
-        if row is None:
-            return []
-        return [
-            _("{text}\n  source: {source}").format(text=reason.text, source=reason.source)
-            for reason in row.reasons
-        ]
+        return [wording.sourced(reason.text, reason.source) for reason in row.reasons] if row else []
 
     def action_all(self) -> None:
         """Show or hide what cannot run."""
@@ -181,6 +173,5 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         )
         given = await self.app.push_screen_wait(AskModal(_("Another model"), questions))
         if given is not None:
-            self._take(
-                msgspec.structs.replace(wanted, id=given[0] or None, path=given[1] or None, variant=None)
-            )
+            name, folder = (text or None for text in given)
+            self._take(msgspec.structs.replace(wanted, id=name, path=folder, variant=None))

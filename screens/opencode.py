@@ -1,4 +1,4 @@
-"""Step opencode: the change of its configuration as a diff, written on demand, proved with the real opencode."""
+"""Step opencode: the change of its configuration as a diff, written when asked, then proved."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     STEP = Step.OPENCODE
     HEADLINE = N_("What opencode is told")
     HELP = N_(
-        "The lines marked + are added to opencode's configuration, those marked - are replaced; everything else "
-        "of yours is kept as it is, comments included. A copy of the file is made first and undo puts it back. "
+        "The lines marked + are added to opencode's configuration, those marked - are replaced; everything "
+        "else of yours is kept as it is, comments included. The file is copied first; undo puts it back. "
         "The ticks touch all your providers, so they are yours to give. "
         "Enter writes; then the real opencode, if it is installed, performs a tool call with it."
     )
@@ -47,18 +47,14 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         with VerticalScroll(id="diff-pane"):
             yield Static(id="diff", markup=False)
         yield Tick(_("make it the default model"), wanted.default_model, id="default_model")
-        yield Tick(
-            _("also set what touches all providers (tidying up, tool output)"),
-            wanted.globals == "yes",
-            id="globals",
-        )
-        yield Tick(
-            _("nothing leaves the house (share, updates, web tools off)"), wanted.private, id="private"
-        )
+        everyone = _("also set what touches all providers (tidying up, tool output)")
+        yield Tick(everyone, wanted.globals == "yes", id="globals")
+        private = _("nothing leaves the house (share, updates, web tools off)")
+        yield Tick(private, wanted.private, id="private")
         yield Static(id="proof", markup=False)
 
     def begin(self) -> None:
-        """Plan the change, unless that was done before; prove what is written and unproved."""
+        """Plan the change, unless that was done before."""
         if self.journey.change is None:
             self._plan()
 
@@ -72,9 +68,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     @on(Tick.Changed)
     def _ticked(self) -> None:
         """Other wishes make another change."""
-        ticks = {
-            name: self.query_one(f"#{name}", Tick).ticked for name in ("default_model", "globals", "private")
-        }
+        ticks = {tick.id: tick.ticked for tick in self.query(Tick)}
         wanted = msgspec.structs.replace(
             self.journey.answers.opencode,
             default_model=ticks["default_model"],
@@ -95,12 +89,14 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
             return
         self.query_one("#where", Static).update("\n".join(wording.change_lines(change)))
         self.query_one("#diff", Static).update(coloured(change.diff or _("Nothing has to be changed.")))
+        if self.journey.answers.opencode.globals == "ask":
+            # A new file is the wizard's own: there is nobody else in it to be touched.
+            self.query_one("#globals", Tick).ticked = change.before is None
         for tick in self.query(Tick):
             tick.disabled = change.written
-        written = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []
-        self.query_one("#proof", Static).update(
-            "\n".join([*written, *(wording.proof_lines(proof) if proof else ())])
-        )
+        lines = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []
+        lines += wording.proof_lines(proof) if proof else ()
+        self.query_one("#proof", Static).update("\n".join(lines))
 
     def action_write(self) -> None:
         """Write the file."""
@@ -113,13 +109,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     def done(self) -> None:
         """After writing comes the proof."""
         self.show()
-        change = self.journey.change
-        if (
-            change is not None
-            and change.written
-            and self.journey.proof is None
-            and self.journey.answers.opencode.proof
-        ):
+        if self._written() and self.journey.proof is None and self.journey.answers.opencode.proof:
             self.action_again()
 
     def ready(self) -> bool:
@@ -137,7 +127,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
                 return not self._written() and self.journey.change is not None and not self.busy
             case "again":
                 return self._written() and not self.busy
-            case "tick":
+            case "tick" | "skip":
                 return not self._written()
             case "next" if not self._written():
                 return False

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from textual.app import App
 
-from screens.widgets.modals import PickModal
-from screens.wording import REHEARSAL_MACHINE
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.flow.answers import Mode
-from wizard.i18n import _
-from wizard.machine import machine_names
 
 
 def take(journey: Journey, mode: Mode, **answers: object) -> Journey:
@@ -47,11 +42,3 @@ def diagnose_log(journey: Journey, log: str) -> Journey:
 def rehearse_on(journey: Journey, name: str) -> Journey:
     """The rehearsal on a recorded machine."""
     return take(journey, "rehearse", machine=msgspec.structs.replace(journey.answers.machine, simulate=name))
-
-
-async def ask_for_rehearsal(app: App[object], journey: Journey) -> Journey | None:
-    """Ask which recorded machine is played; None when nobody wants to."""
-    names = {name: name for name in machine_names()}
-    current = journey.answers.machine.simulate or REHEARSAL_MACHINE
-    name = await app.push_screen_wait(PickModal(_("Which machine shall be played?"), names, current))
-    return None if name is None else rehearse_on(journey, name)

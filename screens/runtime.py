@@ -61,7 +61,9 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
         found = self.query_one("#runtimes", OptionList)
         found.clear_options()
         for runtime in runtimes:
-            found.add_option(Option(wording.runtime_line(runtime), disabled=bool(runtime.problem)))
+            found.add_option(
+                Option(wording.runtime_line(runtime, self.journey.simulated), disabled=bool(runtime.problem))
+            )
         if self.journey.runtime in runtimes:
             found.highlighted = runtimes.index(self.journey.runtime)
             found.focus()
@@ -75,17 +77,17 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
-        lines = wording.runtime_details(self._runtimes()[event.option_index])
+        lines = wording.runtime_details(self._runtimes()[event.option_index], self.journey.simulated)
         self.query_one("#detail", Static).update("\n".join(lines))
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         chosen = self._runtimes()[event.option_index]
-        if chosen == self.journey.runtime:
-            self.action_next()
-            return
-        wanted = msgspec.structs.replace(self.journey.answers.runtime, path=None, command=chosen.command)
-        self._take(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))
+        if chosen != self.journey.runtime:
+            wanted = msgspec.structs.replace(self.journey.answers.runtime, path=None, command=chosen.command)
+            changed = flow.answer(self.journey, Step.RUNTIME, runtime=wanted)
+            self.journey = msgspec.structs.replace(changed, runtimes=self._runtimes(), runtime=chosen)
+        self.action_next()
 
     def ready(self) -> bool:
         """Whether there is one, installed or assumed."""

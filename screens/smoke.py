@@ -19,6 +19,8 @@ from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 from wizard.smoke import SmokeCheck
 
+TITLE_WIDTH = 27
+
 
 class SmokeScreen(StepScreen, inherit_bindings=False):
     """Do tool calls work with this server, as opencode makes them?"""
@@ -53,7 +55,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     def compose_body(self) -> ComposeResult:
         """Server, checks, and the whole of the highlighted one."""
         yield Static(id="server", markup=False)
-        yield CheckList(id="checks", markup=False)
+        yield CheckList(TITLE_WIDTH, id="checks")
         yield Static(id="detail", markup=False)
         yield Static(id="verdict", markup=False)
 
@@ -67,11 +69,12 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.journey = flow.forget(self.journey, Step.SMOKE)
         self.show()
         self.perform(
-            _("Asking the model…"),
-            lambda journey: flow.smoke_test(
-                journey, lambda check: self.post_message(self.Checked(check)), self.cancel
-            ),
+            _("Asking the model…"), lambda journey: flow.smoke_test(journey, self._tell_later, self.cancel)
         )
+
+    def _tell_later(self, check: SmokeCheck) -> None:
+        """A check is over; called from the thread that asks."""
+        self.post_message(self.Checked(check))
 
     def show(self) -> None:
         """Draw the server and a finished test."""
@@ -93,8 +96,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
 
     def _add(self, check: SmokeCheck) -> None:
         self._checks.append(check)
-        title = check.title if check.required else _("{title} (not required)").format(title=check.title)
-        self.query_one(CheckList).add_line(check.status, title, check.detail)
+        self.query_one(CheckList).add_line(check.status, check.title, check.detail)
 
     def _point_at_failure(self) -> None:
         """Highlight the first check that failed, and with it its hint."""
@@ -107,7 +109,11 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
         check = self._checks[event.option_index]
-        lines = [check.detail, check.hint, _("[v] shows what came back") if check.evidence else ""]
+        lines = [check.detail, check.hint]
+        if not check.required:
+            lines.append(_("Not required: opencode works without it."))
+        if check.evidence:
+            lines.append(_("[v] shows what came back."))
         self.query_one("#detail", Static).update("\n".join(line for line in lines if line))
         self.refresh_bindings()
 

@@ -12,8 +12,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from screens import roads
-from screens.base import COMMON_KEYS, Move, StepScreen
-from screens.widgets.modals import AskModal
+from screens.base import COMMON_KEYS, StepScreen
+from screens.moves import Move
+from screens.widgets.modals import AskModal, MachineModal
 from screens.widgets.status import Status
 from wizard import flow
 from wizard.flow import Journey, Step
@@ -27,7 +28,8 @@ ROADS: dict[str, tuple[str, str]] = {
     "express": (
         N_("[e] Choose for me"),
         N_(
-            "Looks at this machine, chooses vLLM, model and window, and shows all of it before anything is touched."
+            "Looks at this machine, chooses vLLM, model and window, and shows all of it "
+            "before anything is touched."
         ),
     ),
     "install": (
@@ -196,6 +198,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     @work
     async def _ask_machine(self) -> None:
-        journey = await roads.ask_for_rehearsal(self.app, self.journey)
-        if journey is not None:
-            self.finish(Move.NEXT, journey)
+        modal = MachineModal(self.journey.answers.machine.simulate)
+        name = await self.app.push_screen_wait(modal)
+        if name is not None:
+            self.finish(Move.NEXT, roads.rehearse_on(self.journey, name))

@@ -21,7 +21,6 @@ from wizard.runtime import Runtime
 from wizard.serve import Server
 from wizard.smoke import SmokeReport
 
-CHECK_TITLE_WIDTH = 16
 REHEARSAL_MACHINE = "gb10"
 """The recorded machine that is offered first."""
 
@@ -86,8 +85,10 @@ def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:
     return "  ".join(words)
 
 
-def runtime_line(runtime: Runtime) -> str:
-    """One installed vLLM on one line."""
+def runtime_line(runtime: Runtime, simulated: bool) -> str:
+    """One vLLM on one line."""
+    if simulated:
+        return _("a stand-in that behaves like vLLM {version}").format(version=runtime.version)
     if runtime.kind == "assumed":
         return _("none installed: the plan is made for vLLM {version}").format(version=runtime.version)
     versions = [f"vLLM {runtime.version or '?'}"]
@@ -100,8 +101,10 @@ def runtime_line(runtime: Runtime) -> str:
     return f"{runtime.kind:<8} {runtime.path}  {' · '.join(versions)}"
 
 
-def runtime_details(runtime: Runtime) -> tuple[str, ...]:
+def runtime_details(runtime: Runtime, simulated: bool) -> tuple[str, ...]:
     """What the highlighted vLLM said about itself, or what to do when there is none."""
+    if simulated:
+        return (_("A rehearsal starts it instead of a real vLLM. It needs no GPU and no model."),)
     if runtime.kind == "assumed":
         return (
             _("No installed vLLM was found here. Models and plans are shown for the version above."),
@@ -207,9 +210,7 @@ def token_lines(journey: Journey) -> tuple[str, ...]:
     says = _("(after the start)") if server is None else count(server.max_model_len)
     lines = [_("Window    {asked} tokens asked for; vLLM says {says}").format(asked=asked, says=says)]
     if budget.kv is not None:
-        text = _(
-            "KV cache  {tokens} tokens{c}: {times:.1f} full windows at once; the longest that fits is {fit}"
-        )
+        text = _("KV cache  {tokens} tokens{c}: {times:.1f} full windows at once, {fit} tokens fit in one")
         lines.append(
             text.format(
                 tokens=count(budget.kv.cache_tokens),
@@ -226,13 +227,21 @@ def token_lines(journey: Journey) -> tuple[str, ...]:
     return (*lines, explain(limits))
 
 
+def sourced(text: str, source: str) -> str:
+    """A statement with where it was read."""
+    return _("{text}\n  source: {source}").format(text=text, source=source)
+
+
+def plan_reasons(plan: LaunchPlan) -> tuple[str, ...]:
+    """Why each option and variable is there."""
+    return tuple(sourced(f"{reason.subject}: {reason.why}", reason.source) for reason in plan.reasons)
+
+
 def plan_verdict(plan: LaunchPlan) -> tuple[str, ...]:
     """Why a plan must not be started, what to know about it, or that all is well."""
     lines = [f"{status_word('no')}  {reason.text}" for reason in plan.refused]
     lines += [f"{status_word('warn')}  {reason.text}" for reason in plan.warnings]
-    return tuple(lines) or (
-        f"{status_word('ok')}  {_('This plan can be started; opencode cannot loop with it.')}",
-    )
+    return tuple(lines) or (f"{status_word('ok')}  {_('This plan can be started.')}",)
 
 
 def server_line(server: Server) -> str:
@@ -282,31 +291,27 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
 def done_lines(journey: Journey) -> tuple[str, ...]:
     """The sentence to type, what runs where, and how to stop and undo it."""
     lines = []
-    if journey.change is not None:
-        lines += [
-            _("Type this in a project of yours:"),
-            f"  cd project; opencode -m {journey.change.model}",
-            "",
-        ]
-    if journey.server is not None:
-        lines.append(
-            _("vLLM answers at {url} as {model}.").format(
-                url=journey.server.base_url, model=journey.server.model
-            )
-        )
-    if journey.run is not None:
-        lines.append(_("Process {pid}, log {log}").format(pid=journey.run.pid, log=journey.run.log))
-        lines.append(_("Stop it:  {command}").format(command="vllm-opencode stop"))
-    if journey.change is not None and journey.change.written:
-        lines.append(_("Configuration: {path}").format(path=journey.change.path))
-        lines.append(_("Undo it:  {command}").format(command="vllm-opencode undo"))
-    if journey.proof is not None:
-        lines += proof_lines(journey.proof)
-    if journey.scratch is not None:
-        lines.append(_("Everything this rehearsal wrote: {folder}").format(folder=journey.scratch))
+    change, server, run = journey.change, journey.server, journey.run
+    if change is not None:
+        typed = _("After a real set-up you would type in a project of yours:")
+        typed = typed if journey.simulated else _("Type this in a project of yours:")
+        lines += [typed, f"  cd project; opencode -m {change.model}", ""]
+    if server is not None:
+        lines.append(_("vLLM answers at {url} as {model}.").format(url=server.base_url, model=server.model))
+    if run is not None:
+        lines.append(_("Its log:        {path}").format(path=run.log))
+    if change is not None and change.written:
+        lines.append(_("Configuration:  {path}").format(path=change.path))
+    if journey.simulated:
+        lines += ["", _("The stand-in for vLLM is stopped when you leave. Everything it wrote lies in:")]
+        lines.append(f"  {journey.scratch}")
     else:
-        lines.append(_("Receipt:  {path}").format(path=paths.receipt_path()))
-    return tuple(lines)
+        lines += [_("Receipt:        {path}").format(path=paths.receipt_path()), ""]
+        if run is not None:
+            lines.append(_("Stop vLLM:      {command}").format(command="vllm-opencode stop"))
+        lines.append(_("Undo all:       {command}").format(command="vllm-opencode undo"))
+    proof = proof_lines(journey.proof) if journey.proof else ()
+    return (*lines, "", *proof)
 
 
 def diagnosis_line(diagnosis: Diagnosis) -> str:

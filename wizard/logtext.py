@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wizard.catalog import FailurePattern, vllm_facts
+from wizard.catalog import vllm_facts
 from wizard.text import inert
 
 LINE_LIMIT = 8192
@@ -51,9 +51,8 @@ class _Patterns(msgspec.Struct, frozen=True):
     process: re.Pattern[str]
     level: re.Pattern[str]
     begins: re.Pattern[str]
-    opens: re.Pattern[str]
-    causes: re.Pattern[str]
-    wrappers: re.Pattern[str]
+    any_failure: re.Pattern[str]
+    failures: tuple[tuple[str, re.Pattern[str]], ...]
 
 
 def read_line(raw: str, number: int = 0) -> Record:
@@ -80,20 +79,17 @@ def begins_start(line: Record) -> bool:
 
 def opens_block(line: Record) -> bool:
     """Whether this line opens a block of errors whose last one is a cause."""
-    return bool(_patterns().opens.search(line.text))
+    return _role(line) == "opens"
 
 
 def reports_failure(line: Record) -> bool:
     """Whether this line says that the engine or a worker failed, be it only as a consequence."""
-    return opens_block(line) or bool(_patterns().wrappers.search(line.text))
+    return _role(line) in ("opens", "wrapper")
 
 
 def names_cause(line: Record) -> bool:
     """Whether this line names an error, and not only that something else failed."""
-    if line.level not in ("", "ERROR", "CRITICAL"):
-        return False
-    patterns = _patterns()
-    return bool(patterns.causes.search(line.text)) and not patterns.wrappers.search(line.text)
+    return line.level in ("", "ERROR", "CRITICAL") and _role(line) == "cause"
 
 
 def goes_on(text: str) -> bool:
@@ -133,6 +129,14 @@ def shorten(block: Sequence[Record], limit: int) -> tuple[str, ...]:
     """The texts of a block without rows of carets: its first line and its last ones, ``limit`` in all."""
     texts = [record.text for record in block if record.text and not _CARETS.match(record.text)]
     return tuple(texts if len(texts) <= limit else texts[:1] + texts[len(texts) - limit + 1 :])
+
+
+def _role(line: Record) -> str:
+    """What a line is in a failure, by the first pattern of the tables that finds something; else empty."""
+    patterns = _patterns()
+    if not patterns.any_failure.search(line.text):
+        return ""
+    return next((role for role, pattern in patterns.failures if pattern.search(line.text)), "")
 
 
 def _last_start(lines: list[Record]) -> list[Record]:
@@ -196,14 +200,9 @@ def _patterns() -> _Patterns:
         process=re.compile(facts.log.process),
         level=re.compile(facts.log.level),
         begins=_any(started.patterns),
-        opens=_any(_with_role(facts.failure, "opens")),
-        causes=_any(_with_role(facts.failure, "cause")),
-        wrappers=_any(_with_role(facts.failure, "wrapper")),
+        any_failure=_any(pattern for failure in facts.failure for pattern in failure.patterns),
+        failures=tuple((failure.role, _any(failure.patterns)) for failure in facts.failure),
     )
-
-
-def _with_role(failures: Iterable[FailurePattern], role: str) -> tuple[str, ...]:
-    return tuple(pattern for failure in failures if failure.role == role for pattern in failure.patterns)
 
 
 def _any(patterns: Iterable[str]) -> re.Pattern[str]:

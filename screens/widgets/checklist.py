@@ -38,6 +38,10 @@ class CheckList(OptionList, inherit_bindings=False):
         Binding("pagedown", "page_down", show=False),
     ]
 
+    def __init__(self, title_width: int, *, id: str) -> None:
+        super().__init__(id=id, markup=False)
+        self._title_width = title_width
+
     def add_line(self, status: str, title: str, detail: str) -> None:
         """One more check at the end."""
-        self.add_option(Option(marked(status, f"{title:<{wording.CHECK_TITLE_WIDTH}} {detail}")))
+        self.add_option(Option(marked(status, f"{title:<{self._title_width}} {detail}")))

@@ -9,4 +9,8 @@ _STYLES = {"+": "$text-success", "-": "$text-error", "@": "$text-accent"}
 
 def coloured(diff: str) -> Content:
     """The diff, inert: nothing in it is markup."""
-    return Content("\n").join(Content.styled(line, _STYLES.get(line[:1], "")) for line in diff.splitlines())
+    return Content("\n").join(Content.styled(line, _style(line)) for line in diff.splitlines())
+
+
+def _style(line: str) -> str:
+    return "bold" if line.startswith(("+++", "---")) else _STYLES.get(line[:1], "")

@@ -18,7 +18,7 @@ class NumberField(Input):
     def __init__(self, value: str, *, id: str) -> None:
         super().__init__(value, id=id, type="integer", restrict=r"\d*", max_length=8, compact=True)
 
-    def check_consume_key(self, key: str, character: str | None) -> bool:
+    def check_consume_key(self, key: str, character: str | None) -> bool:  # noqa: ARG002 - Textual's
         """Only digits are for the field."""
         return character is not None and character.isdigit()
 
@@ -35,7 +35,7 @@ class NumberField(Input):
 class Tick(Static, can_focus=True):
     """``[x] words``: Space ticks it, and Enter is left to the screen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "toggle", show=False)]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "tick", show=False)]
 
     ticked: reactive[bool] = reactive(False, init=False)
 
@@ -60,11 +60,11 @@ class Tick(Static, can_focus=True):
         """The mark and the words."""
         return Content(f"[{'x' if self.ticked else ' '}] {self._words}")
 
-    def action_toggle(self) -> None:
+    def action_tick(self) -> None:
         """Tick or untick."""
         self.ticked = not self.ticked
         self.post_message(self.Changed(self))
 
     def on_click(self) -> None:
         """The mouse does what Space does."""
-        self.action_toggle()
+        self.action_tick()

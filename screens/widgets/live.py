@@ -63,9 +63,14 @@ class LiveStart(Vertical):
         events = [self._waiting.popleft() for _number in range(len(self._waiting))]
         self.seconds = events[-1].seconds
         lines = [event.text for event in events if isinstance(event, LogLine)]
-        self.query_one("#log", Log).write_lines(lines)
+        log = self.query_one("#log", Log)
+        following = log.is_vertical_scroll_end
+        log.write_lines(lines)
         if len(lines) < len(events):
             self._note(event for event in events if not isinstance(event, LogLine))
+            if following:
+                # The milestones took room from the log, so that its end is out of sight again.
+                self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
 
     def _note(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -81,9 +86,10 @@ class LiveStart(Vertical):
     def _lines(self) -> Iterable[Content]:
         """What is over says OK; the last one goes on until the server answers."""
         for number, milestone in enumerate(self._reached, 1):
-            over = self._ready or number < len(self._reached)
-            word = wording.status_word("ok") if over else ">>"
             progress = self._counted.get(milestone.id)
+            counting = progress is not None and progress.done < progress.total
+            over = self._ready or (number < len(self._reached) and not counting)
+            word = wording.status_word("ok") if over else ">>"
             detail = milestone.detail if progress is None else _gauge(progress)
             rest = f"{figures.clock(milestone.seconds):>6}  {milestone.title:<28} {detail}"
             yield Content.assemble((f"{word:<6}", "bold $text-success" if over else "bold"), rest)

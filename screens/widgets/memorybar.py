@@ -29,7 +29,9 @@ class MemoryBar(Static):
             return Content(_("No figure for this architecture: vLLM measures the memory itself."))
         parts = wording.memory_parts(memory)
         entries = [
-            f"{mark} {name} {figures.gib(value)}{figures.letter(origin)}" for mark, name, value, origin in parts if value != 0
+            f"{mark} {name} {figures.gib(value)}{figures.letter(origin)}"
+            for mark, name, value, origin in parts
+            if value != 0
         ]
         return Content("\n".join([self._bar(memory), *_lines(entries, self._columns())]))
 

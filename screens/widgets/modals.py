@@ -14,8 +14,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from screens.wording import REHEARSAL_MACHINE
 from wizard.errors import WizardError
 from wizard.i18n import N_, _
+from wizard.machine import machine_names
 
 Result = TypeVar("Result")
 
@@ -139,6 +141,14 @@ class PickModal(Modal[str], inherit_bindings=False):
     @on(OptionList.OptionSelected)
     def _picked(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)
+
+
+class MachineModal(PickModal, inherit_bindings=True):
+    """Which recorded machine is played in a rehearsal."""
+
+    def __init__(self, current: str | None) -> None:
+        names = {name: name for name in machine_names()}
+        super().__init__(_("Which machine shall be played?"), names, current or REHEARSAL_MACHINE)
 
 
 class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):

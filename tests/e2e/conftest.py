@@ -1,6 +1,6 @@
 """The real vLLM, the real opencode, and tiny checkpoints for them.
 
-Not part of a plain `pytest`: name this folder, `pytest tests/e2e`. The first run installs some 2.5 GB.
+Not part of a plain `pytest`: name this folder, `pytest tests/e2e`. The first run installs some 4 GB.
 Where that is not possible the tests are skipped with the reason; with `CI=true` they fail instead.
 """
 

@@ -1,6 +1,6 @@
 """Installs the real programs of the end-to-end tests: vLLM's CPU build and opencode.
 
-Both go into a cache folder (`VLLM_OPENCODE_E2E_CACHE`, else `.cache/e2e` in the repository), some 2.5 GB
+Both go into a cache folder (`VLLM_OPENCODE_E2E_CACHE`, else `.cache/e2e` in the repository), some 4 GB
 with a CPU build of torch, and are installed once: a stamp file written last holds the recipe, so an
 interrupted install or one of other versions is redone, and a lock lets a second test run wait for the first
 one's install.

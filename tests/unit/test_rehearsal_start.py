@@ -156,6 +156,13 @@ def test_a_port_that_is_really_busy_ends_the_start_before_the_load() -> None:
     assert not any("Resolved architecture" in line for line in standin.lines)
 
 
+def test_an_address_of_another_machine_is_told_as_what_it_is() -> None:
+    # 203.0.113.0/24 is reserved for documentation (RFC 5737): no interface has it.
+    with started("--host", "203.0.113.1") as standin:
+        assert standin.read_to_end() == 1
+    assert standin.lines[-1] == "OSError: [Errno 99] Cannot assign requested address"
+
+
 # Exit codes and texts as observed with vLLM 0.32; 9 is SIGKILL.
 @pytest.mark.parametrize(
     ("fault", "code", "root_cause", "last_line"),

@@ -44,8 +44,8 @@ time.sleep(60)
 LEAVES_A_CHILD = """
 import subprocess, sys, time
 child = subprocess.Popen(
-    [sys.executable, "-c", "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); "
-     "time.sleep(60)"],
+    [sys.executable, "-c",
+     "import signal, time; signal.signal(15, signal.SIG_IGN); print('ready', flush=True); time.sleep(60)"],
     start_new_session={new_session}, stdout={stdout})
 print("child", child.pid, flush=True)
 time.sleep(60)
@@ -178,7 +178,9 @@ def test_whoever_does_not_listen_is_killed(tmp_path: Path) -> None:
     assert not exists(run.pid)
 
 
-@pytest.mark.parametrize(("new_session", "stdout"), [(False, "None"), (True, "None"), (True, "subprocess.DEVNULL")])
+@pytest.mark.parametrize(
+    ("new_session", "stdout"), [(False, "None"), (True, "None"), (True, "subprocess.DEVNULL")]
+)
 def test_children_that_left_the_group_are_ended_too(tmp_path: Path, new_session: bool, stdout: str) -> None:
     source = LEAVES_A_CHILD.format(new_session=new_session, stdout=stdout)
     with started(python_plan(source), tmp_path) as run:
@@ -224,7 +226,12 @@ def test_the_exit_code_of_a_death_is_kept_for_whoever_asks_later(tmp_path: Path)
         f"end = ended(load_run(pathlib.Path({run.folder!r}))); print(end.code, end.asked)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", asked_elsewhere], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", asked_elsewhere],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
     )
     assert done.stdout.split() == ["3", "False"]
 

@@ -6,10 +6,12 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 from standin import Reply, plain, scripted, server_at, streamed
 
 from wizard.smoke import SmokeCheck, run_smoke
+from wizard.smoke.material import material
 
 ARGUMENTS = '{"a": 17, "b": 25}'
 HERMES = '<tool_call>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tool_call>'
@@ -282,24 +284,30 @@ def test_a_key_that_the_server_repeats_is_hidden() -> None:
     assert "bad key ***" in report.checks[2].evidence
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of a second for the chat; what comes before keeps its time."""
+    hurried = msgspec.structs.replace(material(), deadlines_s={**material().deadlines_s, "chat": 0.3})
+    monkeypatch.setattr("wizard.smoke.run.material", lambda: hurried)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_a_silent_server_is_left_at_the_deadline() -> None:
     release = threading.Event()
-    try:
-        with scripted(lambda request: Reply(hold=release)) as (root, _asked):
-            report = run_smoke(server_at(root), deadline_s=0.3)
-            release.set()
-    finally:
+    with scripted(lambda request: Reply(hold=release)) as (root, _asked):
+        report = run_smoke(server_at(root))
         release.set()
     chat = report.checks[2]
     assert chat.status == "fail"
     assert "within" in chat.detail
-    assert chat.ms < 3000
+    assert 300 <= chat.ms < 3000
     assert report.checks[3].status == "skip"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_server_that_trickles_is_left_at_the_deadline() -> None:
     with scripted(lambda request: Reply("{", forever=" ")) as (root, _asked):
-        report = run_smoke(server_at(root), deadline_s=0.3)
+        report = run_smoke(server_at(root))
     assert "within" in report.checks[2].detail
     assert report.checks[2].ms < 3000
 

@@ -138,8 +138,12 @@ def _read(record: Record, found: Scan) -> None:
     """Note what a line says: a fault, a landmark of the log, the name of an error."""
     if _marks().harmless.search(record.text):
         return
+    shown: set[str] = set()
     for matcher in matchers():
-        if matcher.literal in record.text and (groups := _groups(matcher, record)) is not None:
+        if matcher.fault.id in shown or matcher.literal not in record.text:
+            continue
+        if (groups := _groups(matcher, record)) is not None:
+            shown.add(matcher.fault.id)
             _note_hit(Hit(matcher.fault, record, groups), found)
     if begins_start(record):
         found.stopping = 0

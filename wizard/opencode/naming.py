@@ -78,6 +78,8 @@ def provider_id(wish: str, explicit: bool, document: Mapping[str, object], url: 
 
 def _same_server(block: object, url: str) -> bool:
     """Whether a provider block points to this server, or to none yet. Loopback has many names."""
+    if not isinstance(block, Mapping):
+        return False
     theirs = get(block, ("options", "baseURL"))
     theirs = get(block, ("api",)) if theirs is MISSING else theirs
     if theirs is MISSING:

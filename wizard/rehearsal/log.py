@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -47,9 +48,9 @@ class Start:
     def _play_step(self, step: dict[str, Any]) -> None:
         fault = self.options.fault
         total = step.get("repeat", 1)
-        strikes_at = total // 2 if fault and fault.at == step["id"] else None
         for n in range(total):
-            if fault and n == strikes_at and not fault.cured(self.options.window):
+            struck = fault is not None and fault.at == step["id"] and n == total // 2
+            if fault and struck and not fault.cured(self.options.window):
                 self.strike(fault)
             time.sleep(self.options.pace_s * step["share"] / total)
             self.say(step["lines"], n=n + 1, total=total, percent=100 * (n + 1) // total)
@@ -87,6 +88,7 @@ def prepare(options: Options, port: int) -> Start:
         "concurrency": f"{tokens / options.window:.2f}",
         "url": f"http://{host}:{port}",
         "pid": os.getpid(),
+        "reason": f"[Errno {errno.EADDRINUSE}] {os.strerror(errno.EADDRINUSE)}",
     }
     return Start(options=options, values=values, steps=tuple(data["step"]))
 

@@ -51,7 +51,7 @@ def parse(argv: list[str]) -> Options:
         served_names=tuple(known.served_model_name or [model]),
         host=known.host,
         port=known.port,
-        window=known.max_model_len or known.rehearsal_window,
+        window=max(1, known.max_model_len or known.rehearsal_window),
         tool_parser=known.tool_call_parser,
         auto_tools=known.enable_auto_tool_choice,
         api_keys=tuple(known.api_key or ([environment_key] if environment_key else [])),

@@ -36,6 +36,8 @@ class _Models(msgspec.Struct):
 
 class _Version(msgspec.Struct):
     version: str
+    rehearsal: bool = False
+    """The stand-in says so."""
 
 
 class _Reply(msgspec.Struct):
@@ -58,8 +60,8 @@ def probe_server(
     deadline = time.monotonic() + deadline_s
     with client(server_root(url), api_key, deadline_s) as http:
         models = _models(_get(http, url, "/v1/models", deadline), url, api_key)
-        version = _version(http, url, deadline)
-    if version is None and all(entry.owned_by != "vllm" for entry in models):
+        answer = _version(http, url, deadline)
+    if answer is None and all(entry.owned_by != "vllm" for entry in models):
         raise ServerError(
             _("{url} serves models, but it is no vLLM.").format(url=url),
             _("Give the address of a vLLM; other servers cannot be checked."),
@@ -73,8 +75,8 @@ def probe_server(
         served_names=names,
         model=model or names[0],
         max_model_len=used.max_model_len,
-        version=version,
-        started_by="somebody else",
+        version=one_line(answer.version, 60) if answer else None,
+        started_by="rehearsal" if answer and answer.rehearsal else "somebody else",
     )
 
 
@@ -155,7 +157,7 @@ def _models(reply: _Reply, url: str, api_key: str | None) -> tuple[_Entry, ...]:
     models = _decoded(reply, _Models)
     if models is None:
         raise ServerError(
-            _("{url} answers, but not as an OpenAI API: {answer}").format(
+            _('{url} answers, but not as an OpenAI API: "{answer}".').format(
                 url=url, answer=one_line(reply.body[:200].decode("utf-8", errors="replace"), 100)
             ),
             _("Give the address that vLLM serves, such as {example}.").format(example=_EXAMPLE),
@@ -196,14 +198,13 @@ def _refuse(reply: _Reply, url: str, api_key: str | None) -> None:
         )
 
 
-def _version(http: httpx.Client, url: str, deadline: float) -> str | None:
-    """vLLM's version; None when the way to the server lets only ``/v1`` through."""
+def _version(http: httpx.Client, url: str, deadline: float) -> _Version | None:
+    """What vLLM says about itself; None when the way to the server lets only ``/v1`` through."""
     try:
         reply = _get(http, url, "/version", deadline)
     except ServerError:
         return None
-    answer = _decoded(reply, _Version) if reply.status == 200 else None
-    return one_line(answer.version, 60) if answer else None
+    return _decoded(reply, _Version) if reply.status == 200 else None
 
 
 def _decoded(reply: _Reply, shape: type[_Shape]) -> _Shape | None:

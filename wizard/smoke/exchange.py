@@ -49,7 +49,6 @@ class Exchange:
 
     def models(self) -> ModelList:
         """What is served. Raises Trouble, or Cancelled."""
-
         found = self._bounded(lambda: decode(self._body("GET", "/v1/models"), ModelList))
         self.names = found.names
         return found

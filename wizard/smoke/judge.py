@@ -52,7 +52,12 @@ def judge_call(answer: Answer, task: CallTask) -> Judgement:
     if answer.cut:
         return _cut_off()
     if answer.silent:
-        return _judge_silence(answer)
+        return _swallowed(answer) or Judgement(
+            status="warn",
+            detail=_("The model answered nothing."),
+            hint=_("Try again; if it persists, the parser or the chat template does not fit the model."),
+            again=True,
+        )
     return Judgement(
         status="warn",
         detail=_("The model answered in words instead of calling the tool."),
@@ -82,7 +87,7 @@ def judge_text(answer: Answer, wanted: str) -> Judgement:
             hint=_("The reasoning parser does not fit the model: change or remove --reasoning-parser."),
         )
     if answer.silent:
-        return Judgement(
+        return _swallowed(answer) or Judgement(
             status="fail",
             detail=_("The answer is empty."),
             hint=_("Check the chat template and the checkpoint: the model itself may be broken."),
@@ -141,27 +146,20 @@ def _leaked(leak: Leak, answer: Answer) -> Judgement:
     return Judgement(status="fail", detail=detail.format(looks=leak.looks), hint=hint)
 
 
-def _judge_silence(answer: Answer) -> Judgement:
-    """No text and no call: nothing was said, or something was said and a parser swallowed it."""
+def _swallowed(answer: Answer) -> Judgement | None:
+    """The judgement when tokens were generated and none arrived: a parser took them for its own."""
     thoughts = answer.reasoning_tokens
     if thoughts is None:
         thoughts = len(answer.reasoning) // _CHARS_PER_TOKEN
-    unseen = None if answer.completion_tokens is None else answer.completion_tokens - thoughts
-    if unseen is not None and unseen >= material().swallowed_tokens:
-        return Judgement(
-            status="fail",
-            detail=_(
-                "The answer was swallowed: {count} tokens were generated, but no text and no call came."
-            ).format(count=unseen),
-            hint=_(
-                "The tool-call parser does not fit the model: start vLLM with the one of the model's family."
-            ),
-        )
+    unseen = (answer.completion_tokens or 0) - thoughts
+    if unseen < material().swallowed_tokens:
+        return None
     return Judgement(
-        status="warn",
-        detail=_("The model answered nothing."),
-        hint=_("Try again; if it persists, the parser or the chat template does not fit the model."),
-        again=True,
+        status="fail",
+        detail=_(
+            "The answer was swallowed: {count} tokens were generated, but no text and no call came."
+        ).format(count=unseen),
+        hint=_("The tool-call parser does not fit the model: start vLLM with the one of the model's family."),
     )
 
 

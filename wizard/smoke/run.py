@@ -54,15 +54,14 @@ def run_smoke(
     api_key: str | None = None,
     on_check: Callable[[SmokeCheck], object] | None = None,
     cancel: threading.Event | None = None,
-    deadline_s: float | None = None,
 ) -> SmokeReport:
     """Ask ``server`` everything opencode will rely on, and judge the answers.
 
     ``on_check`` hears of every check as it ends. ``cancel`` ends the test within a moment; what was not asked
-    is skipped then. ``deadline_s`` replaces the deadline that each check has by itself. Raises nothing for
-    what a server does: a dead one is a failed test.
+    is skipped then. Each check has its own deadline. Raises nothing for what a server does: a dead one is a
+    failed test.
     """
-    return _Test(server, api_key, cancel, deadline_s).run(on_check or (lambda _check: None))
+    return _Test(server, api_key, cancel).run(on_check or (lambda _check: None))
 
 
 def verdict_of(checks: tuple[SmokeCheck, ...]) -> SmokeVerdict:
@@ -76,12 +75,9 @@ def verdict_of(checks: tuple[SmokeCheck, ...]) -> SmokeVerdict:
 class _Test:
     """One run: what earlier checks learned is used by later ones."""
 
-    def __init__(
-        self, server: Server, api_key: str | None, cancel: threading.Event | None, deadline_s: float | None
-    ) -> None:
+    def __init__(self, server: Server, api_key: str | None, cancel: threading.Event | None) -> None:
         self._server = server
         self._api_key = api_key
-        self._deadline_s = deadline_s
         self._exchange = Exchange(server.base_url, api_key, cancel)
         self._window = server.max_model_len
         self._plain: Answer | None = None
@@ -115,8 +111,7 @@ class _Test:
 
     def _run_one(self, spec: _Spec, ask: Callable[[], _Outcome]) -> tuple[SmokeCheck, str]:
         """The check, and why the test must end after it, or nothing."""
-        own = material().deadlines_s.get(spec.id, 0.0)
-        self._exchange.restart_clock(self._deadline_s or own)
+        self._exchange.restart_clock(material().deadlines_s.get(spec.id, 0.0))
         began = time.monotonic()
         over = ""
         try:

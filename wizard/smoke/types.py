@@ -13,7 +13,10 @@ SmokeVerdict = Literal["pass", "fail", "inconclusive"]
 
 
 class SmokeCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """One request and what its answer proves. A ``required`` one that fails fails the test."""
+    """One request and what its answer proves. A ``required`` one that fails fails the test.
+
+    One that only warns, or was skipped, leaves it inconclusive.
+    """
 
     id: str
     title: str

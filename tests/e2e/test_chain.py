@@ -1,0 +1,171 @@
+"""The whole chain with real parts: setup starts a real vLLM, writes the file, and the real opencode works.
+
+Nothing is simulated here but the model: a tiny checkpoint whose template decides the answer (see tinymodel).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from realkit import RealKit
+from recorder import recorder
+from serving import free_port, run_opencode
+
+SETUP_SECONDS = 420.0
+PARSER_CALLS = re.compile(
+    r'^vllm:tool_call_parser_invocations_total\{[^}]*outcome="tool_call"[^}]*\} (\S+)', re.M
+)
+
+
+class Site:
+    """A home of its own for one installation, and the wizard run in it."""
+
+    def __init__(self, folder: Path, kit: RealKit, checkpoint: Path, parser: str) -> None:
+        self.home = folder / "home"
+        self.home.mkdir(parents=True)
+        self.port = free_port()
+        self.name = f"tiny-{checkpoint.name}-{self.port}"
+        self.answers = folder / "answers.toml"
+        self.answers.write_text(
+            f"""
+[runtime]
+kind = "command"
+command = [{json.dumps(str(kit.vllm))}]
+env = {{ HF_HUB_OFFLINE = "1", VLLM_CPU_KVCACHE_SPACE = "1" }}
+
+[model]
+id = "tiny/{checkpoint.name}"
+path = {json.dumps(str(checkpoint))}
+served_name = {json.dumps(self.name)}
+parser = {json.dumps(parser)}
+
+[budget]
+max_model_len = 32768
+
+[serve]
+port = {self.port}
+extra_args = ["--enforce-eager"]
+timeout_s = 300
+
+[opencode]
+binary = {json.dumps(str(kit.opencode))}
+""",
+            encoding="utf-8",
+        )
+
+    @property
+    def config(self) -> Path:
+        return self.home / ".config" / "opencode" / "opencode.json"
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def wizard(self, *words: str) -> subprocess.CompletedProcess[str]:
+        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        return subprocess.run(
+            [sys.executable, "-m", "wizard", *words],
+            env=kept | {"HOME": str(self.home)},
+            cwd=Path(__file__).parents[2],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SETUP_SECONDS,
+            check=False,
+        )
+
+    def setup(self) -> tuple[int, list[dict[str, Any]], str]:
+        """Exit code, events and standard error of the headless chain."""
+        done = self.wizard("setup", "--answers", str(self.answers), "--yes", "--json")
+        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    def listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+@pytest.fixture(params=[("hermes", "hermes"), ("qwen3_coder", "qwen3_coder")], ids=lambda pair: pair[0])
+def site(
+    request: pytest.FixtureRequest, realkit: RealKit, checkpoints: Path, tmp_path: Path
+) -> Iterator[Site]:
+    wire_format, parser = request.param
+    made = Site(tmp_path, realkit, checkpoints / wire_format, parser)
+    yield made
+    made.wizard("stop")
+
+
+def test_setup_ends_with_an_opencode_that_really_works(site: Site, realkit: RealKit, tmp_path: Path) -> None:
+    code, events, errors = site.setup()
+    assert code == 0, errors
+    done = events[-1]
+    assert done["event"] == "done"
+    assert done["receipt"]["results"]["smoke"] == "pass"
+    assert done["receipt"]["results"]["proof"] == "passed"
+    assert site.listens()
+
+    config = json.loads(site.config.read_text(encoding="utf-8"))
+    provider = config["provider"]["vllm"]
+    assert list(provider["models"]) == [site.name]
+    assert provider["options"]["baseURL"] == site.base_url
+    assert provider["models"][site.name]["limit"] == {"context": 32768, "input": 28672, "output": 4096}
+
+    _opencode_works_again(site, realkit, tmp_path, config)
+
+    stopped = site.wizard("stop")
+    assert stopped.returncode == 0, stopped.stderr
+    assert not site.listens()
+
+
+def _opencode_works_again(site: Site, kit: RealKit, tmp_path: Path, config: dict[str, Any]) -> None:
+    """An opencode run of our own, watched from outside: the file, the server's metrics, the second request."""
+    project = tmp_path / "project"
+    project.mkdir()
+    before = _parsed_calls(site)
+    with recorder(site.base_url) as watched:
+        config["provider"]["vllm"]["options"]["baseURL"] = watched.base_url
+        (project / "opencode.json").write_text(json.dumps(config), encoding="utf-8")
+        prompt = "Use the write tool to write the text 'hello from the test' into the file 'proof.txt'"
+        ran = run_opencode(kit, site.home, project, f"vllm/{site.name}", prompt)
+    assert ran.returncode == 0, ran.stderr
+    assert (project / "proof.txt").read_text(encoding="utf-8").strip() == "hello from the test"
+    assert _parsed_calls(site) > before
+    with_result = [
+        message
+        for request in watched.requests
+        for message in request["messages"]
+        if message["role"] == "tool" and "proof.txt" not in message.get("name", "")
+    ]
+    assert with_result, "no request carried the result of the tool"
+
+
+def _parsed_calls(site: Site) -> float:
+    text = httpx.get(site.base_url.removesuffix("/v1") + "/metrics", trust_env=False, timeout=10).text
+    return sum(float(count) for count in PARSER_CALLS.findall(text))
+
+
+def test_a_model_that_no_parser_reads_is_found_out_before_anything_is_written(
+    realkit: RealKit, checkpoints: Path, tmp_path: Path
+) -> None:
+    site = Site(tmp_path, realkit, checkpoints / "tools_tag", "hermes")
+    code, events, errors = site.setup()
+    assert code == 1
+    failed = [
+        event["check"]
+        for event in events
+        if event["event"] == "check" and event["check"]["required"] and event["check"]["status"] == "fail"
+    ]
+    assert {"tool-call", "tool-call-stream"} <= {check["id"] for check in failed}
+    assert "<tools>" in failed[0]["detail"] + failed[0]["evidence"]
+    assert "Traceback" not in errors
+    assert not site.config.exists()
+    assert not site.listens()
