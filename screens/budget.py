@@ -64,7 +64,7 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
             yield NumberField("" if budget.output is None else str(budget.output), id="output")
             yield Label(_("People at once"), markup=False)
             yield NumberField(str(budget.concurrency), id="people")
-        with VerticalScroll(id="figures", can_focus=False):
+        with VerticalScroll(id="figures"):
             yield Static(id="memory-title", markup=False)
             yield MemoryBar(id="memory")
             yield Static(id="tokens", markup=False)

@@ -42,7 +42,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
     def compose_body(self) -> ComposeResult:
         """Machine, GPUs, checks, and the whole of the highlighted check."""
         yield Static(id="product", markup=False)
-        with VerticalScroll(id="gpus", can_focus=False):
+        with VerticalScroll(id="gpus"):
             yield Static(id="gpu-lines", markup=False)
         yield Static(id="counts", markup=False)
         yield CheckList(TITLE_WIDTH, id="checks")

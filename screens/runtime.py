@@ -13,7 +13,8 @@ from textual.widgets.option_list import Option
 
 from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
-from screens.widgets.modals import AskModal
+from screens.widgets.checklist import marked
+from screens.widgets.modals import AskModal, ReadModal
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
@@ -57,13 +58,12 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
 
     def show(self) -> None:
         """List what was found, the one in use highlighted."""
-        runtimes = self._runtimes()
+        runtimes, simulated = self._runtimes(), self.journey.simulated
         found = self.query_one("#runtimes", OptionList)
         found.clear_options()
         for runtime in runtimes:
-            found.add_option(
-                Option(wording.runtime_line(runtime, self.journey.simulated), disabled=bool(runtime.problem))
-            )
+            status = _status(runtime, simulated)
+            found.add_option(Option(marked(status, wording.runtime_line(runtime, simulated))))
         if self.journey.runtime in runtimes:
             found.highlighted = runtimes.index(self.journey.runtime)
             found.focus()
@@ -83,6 +83,9 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         chosen = self._runtimes()[event.option_index]
+        if chosen.problem:
+            self.app.push_screen(ReadModal(_("This vLLM does not answer"), [chosen.path, chosen.problem]))
+            return
         if chosen != self.journey.runtime:
             wanted = msgspec.structs.replace(self.journey.answers.runtime, path=None, command=chosen.command)
             changed = flow.answer(self.journey, Step.RUNTIME, runtime=wanted)
@@ -108,3 +111,9 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
         if given is not None:
             wanted = msgspec.structs.replace(wanted, path=given[0], command=None)
             self._take(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))
+
+
+def _status(runtime: Runtime, simulated: bool) -> str:
+    if runtime.problem:
+        return "fail"
+    return "warn" if runtime.kind == "assumed" and not simulated else "ok"

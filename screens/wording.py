@@ -66,20 +66,18 @@ def machine_head(machine: Machine) -> str:
 
 
 def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:
-    """One GPU: number, name, capability, memory, bandwidth, NVLink group, whether the plan uses it."""
-    kind = _("shared memory") if gpu.unified else _("memory")
-    words = [
-        f"GPU {gpu.index}  {gpu.name}",
-        f"cc {gpu.compute_capability or '?'}",
-        f"{kind} {gib(gpu.memory_mib / 1024)} GiB{letter(gpu.memory_origin)}"
-        if gpu.memory_mib
-        else _("memory unknown"),
-    ]
+    """One GPU: number, name, capability, memory, bandwidth, its NVLink group, whether the plan uses it."""
+    size = f"{gib(gpu.memory_mib / 1024)} GiB{letter(gpu.memory_origin)}"
+    if not gpu.memory_mib:
+        size = _("memory unknown")
+    elif gpu.unified:
+        size = _("shared {size}").format(size=size)
+    words = [f"GPU {gpu.index}  {gpu.name}", f"cc {gpu.compute_capability or '?'}", size]
     if gpu.bandwidth_gbs is not None:
         words.append(f"{gpu.bandwidth_gbs:.0f} GB/s{letter('table')}")
     for number, group in enumerate(machine.nvlink_groups):
         if gpu.index in group:
-            words.append(_("NVLink group {name}").format(name=chr(ord("A") + number)))
+            words.append(_("NVLink {name}").format(name=chr(ord("A") + number)))
     if gpu.index in planned:
         words.append(_("in the plan"))
     return "  ".join(words)
@@ -210,7 +208,7 @@ def token_lines(journey: Journey) -> tuple[str, ...]:
     says = _("(after the start)") if server is None else count(server.max_model_len)
     lines = [_("Window    {asked} tokens asked for; vLLM says {says}").format(asked=asked, says=says)]
     if budget.kv is not None:
-        text = _("KV cache  {tokens} tokens{c}: {times:.1f} full windows at once, {fit} tokens fit in one")
+        text = _("KV cache  {tokens} tokens{c} = {times:.1f} full windows; one could have {fit}")
         lines.append(
             text.format(
                 tokens=count(budget.kv.cache_tokens),

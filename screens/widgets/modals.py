@@ -111,6 +111,7 @@ class DecideModal(Modal[str], inherit_bindings=True):
         with Vertical(classes="buttons"):
             for key, words in self._answers.items():
                 yield Button(Content(words), compact=True, id=f"answer-{key}")
+        yield Static(_("[Tab] other answer   [Enter] choose   [Esc] close"), classes="keys", markup=False)
 
     @on(Button.Pressed)
     def _answered(self, event: Button.Pressed) -> None:

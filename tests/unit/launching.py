@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import wizard
 from wizard.budget import Limits
@@ -20,7 +21,7 @@ ROOT = Path(wizard.__file__).parents[1]
 DEADLINE_S = 10.0
 
 
-def plan_for(*words: str, port: int | None = None, **changes: object) -> LaunchPlan:
+def plan_for(*words: str, port: int | None = None, **changes: Any) -> LaunchPlan:
     """A plan whose command is ``words``, on a port that is free, for a model served as ``tiny``."""
     limits = Limits(
         context=65536,
@@ -32,7 +33,7 @@ def plan_for(*words: str, port: int | None = None, **changes: object) -> LaunchP
         base_prompt_origin="assumed",
         room_tokens=40000,
     )
-    fields: dict[str, object] = {
+    fields: dict[str, Any] = {
         "command": words,
         "base_options": (),
         "base_env": {"PYTHONPATH": str(ROOT)},
@@ -51,15 +52,15 @@ def plan_for(*words: str, port: int | None = None, **changes: object) -> LaunchP
         "memory": None,
         "reasons": (),
     }
-    return LaunchPlan(**(fields | changes))  # type: ignore[arg-type]
+    return LaunchPlan(**(fields | changes))
 
 
-def python_plan(source: str, **changes: object) -> LaunchPlan:
+def python_plan(source: str, **changes: Any) -> LaunchPlan:
     """A plan that runs a Python program instead of vLLM."""
     return plan_for(sys.executable, "-c", source, **changes)
 
 
-def rehearsal_plan(*options: str, **changes: object) -> LaunchPlan:
+def rehearsal_plan(*options: str, **changes: Any) -> LaunchPlan:
     """A plan that runs the stand-in for vLLM without any pace."""
     plan = plan_for(*command(), "serve", "org/tiny", **changes)
     named = [("--port", str(plan.port)), ("--served-model-name", "tiny"), ("--rehearsal-pace", "0")]

@@ -123,7 +123,7 @@ def test_later_files_win(write: Write) -> None:
         (MODEL.replace("checkpoint", "checkpont"), "model[0].variants[0].checkpont", "checkpoint"),
         ("[[modell]]\nid = 'x'\n", "modell", "model"),
         ("[model]\nid = 'x'\n", "model", "away"),
-        (MODEL.replace("rank = 1\n", ""), "model[0]", "away"),
+        (MODEL.replace("context = 65536\n", ""), "model[0]", "away"),
         (MODEL.replace("context = 65536", 'context = "long"'), "model[0].context", "away"),
         (MODEL.replace('"0.10.0"', '"newest"'), "model[0].min_vllm", "away"),
         (MODEL.replace("weights_gib = 17", "weights_gib = 0"), "model[0].variants[0].weights_gib", "away"),

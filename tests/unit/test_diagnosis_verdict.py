@@ -99,7 +99,13 @@ def test_what_is_said_while_stopping_is_no_failure() -> None:
         + "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
     )
     assert diagnose_text(READY + stop + dead).verdict == "healthy"
-    assert diagnose_text(READY + dead + stop).verdict == "unknown"
+    assert faults(diagnose_text(READY + dead + stop)) == [("error", "engine-died")]
+
+
+def test_a_dead_engine_is_the_fault_only_when_there_is_no_other() -> None:
+    dead = "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause.\n"
+    assert faults(diagnose_text(READY + TAKEN + dead)) == [("error", "gpu-memory-taken")]
+    assert faults(diagnose_text(READY + STRANGE + dead)) == [("error", UNRECOGNISED)]
 
 
 def test_a_clients_mistake_does_not_make_a_server_ill() -> None:

@@ -130,6 +130,16 @@ def test_a_usage_error_of_vllm_is_the_cause(tmp_path: Path) -> None:
     assert exited.code == 2
 
 
+def test_a_dead_engine_is_told_when_nobody_says_why(tmp_path: Path) -> None:
+    dead = "EngineDeadError: EngineCore encountered an issue. See stack trace (above) for the root cause."
+    with started(python_plan(f"print({dead!r}); print('noise of the end')"), tmp_path) as run:
+        finding, exited = told(run)
+    assert isinstance(finding, Finding)
+    assert (finding.code, finding.evidence) == ("died", (dead,))
+    assert "memory" in finding.hint
+    assert isinstance(exited, Exited)
+
+
 def test_an_end_without_a_word_shows_the_last_lines(tmp_path: Path) -> None:
     with started(python_plan("print('one'); print('two')"), tmp_path) as run:
         finding, exited = told(run)
@@ -173,9 +183,12 @@ def test_another_server_on_the_port_is_never_taken_for_ours(tmp_path: Path) -> N
     with started(plan, tmp_path / "runs") as run:
         routes = {"/health": Answer(""), "/v1/models": Answer(json.dumps(models)), "/version": Answer("{}")}
         with answering(routes, port=plan.port) as (_root, asked):
-            let_go = threading.Thread(
-                target=lambda: (wait_for(lambda: "/v1/models" in dict(asked)), over.touch())
-            )
+
+            def let_ours_fail() -> None:
+                wait_for(lambda: "/v1/models" in dict(asked))
+                over.touch()
+
+            let_go = threading.Thread(target=let_ours_fail)
             let_go.start()
             seen = list(events(run))
             let_go.join()

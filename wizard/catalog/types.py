@@ -117,18 +117,17 @@ class Model(Sourced, frozen=True, kw_only=True):
     id: str
     name: str
     aliases: tuple[str, ...] = ()
-    rank: Positive
-    """Order of preference for agentic coding, 1 is best."""
-    params_b: Size
-    active_params_b: Size
+    rank: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Order of preference for agentic coding, 1 is the best of ours; what a user adds leads by default."""
+    params_b: Size | None = None
+    active_params_b: Size | None = None
     context: Positive
-    architecture: str
+    architecture: str = ""
     tool_parser: str | None
     reasoning_parser: str | None = None
     thinks: bool = False
     """Thinks before it answers, so the output limit needs room for it."""
-    min_vllm: VersionText
-    chat_template: str | None = None
+    min_vllm: VersionText = "0.8.0"
     args: tuple[str, ...] = ()
     warning: str = ""
     """Why it cannot be recommended, shown with the verdict."""

@@ -47,6 +47,8 @@ def find_row(rows: Sequence[Row], entry: Model, name: str, variant: str | None =
     own = [row for row in rows if row.model == entry.id]
     if variant is None:
         named = name.lower()
+        if named in (known.lower() for known in (entry.id, entry.name, *entry.aliases)):
+            return own[0]
         return next((row for row in own if named in _checkpoint_names(row)), own[0])
     wanted = variant.lower()
     for row in own:
@@ -186,4 +188,4 @@ def _no_gpu(runtime: Runtime, found: bool) -> tuple[Reason, ...]:
     if found or runtime.cpu_build:
         return ()
     text = _("No usable GPU was found, and this vLLM is not a CPU build.")
-    return (Reason(code="no-gpu", text=text, source="NVML", refuses=runtime.kind != "command"),)
+    return (Reason(code="no-gpu", text=text, source="NVML", refuses=runtime.kind != "rehearsal"),)

@@ -113,7 +113,7 @@ def group_rule(machine: Machine, group: GpuGroup) -> tuple[Reason, ...]:
     names = ", ".join(str(index) for index in group.indices)
     if group.pipeline > 1:
         text = _(
-            "Spread over GPUs {gpus}: tensor parallel inside each NVLink group, pipeline parallel across them."
+            "Spread over GPUs {gpus}: tensor parallel inside an NVLink group, pipeline parallel across them."
         )
         return (Reason(code="islands", text=text.format(gpus=names), source="vLLM: parallelism and scaling"),)
     linked = any(set(group.indices) <= set(island) for island in machine.nvlink_groups)

@@ -71,8 +71,19 @@ def _findings(
     hits: dict[str, list[Hit]] = {}
     for hit in found.hits:
         hits.setdefault(hit.fault.id, []).append(hit)
-    findings = [_finding(same, found, values, plan) for same in hits.values()]
+    findings = [
+        _finding(same, found, values, plan)
+        for same in hits.values()
+        if not same[0].fault.last_resort or _nothing_else(found, cause)
+    ]
     return tuple(sorted(findings, key=lambda finding: _likelihood(finding, cause)))
+
+
+def _nothing_else(found: Scan, cause: Cause | None) -> bool:
+    """Whether the text shows no fault but those of last resort, and names no cause since the server ran."""
+    others = (hit for hit in found.hits if not hit.fault.last_resort)
+    named = cause is not None and cause.record.number > found.serving
+    return not named and all(_severity(hit.fault, hit.record, found) == "info" for hit in others)
 
 
 def _finding(hits: list[Hit], found: Scan, values: Values, plan: LaunchPlan | None) -> Finding:
@@ -107,10 +118,11 @@ def _told(
 
 
 def _severity(fault: Fault, record: Record, found: Scan) -> Severity:
-    """A fault counts for less once the server runs: the start overcame it, or it is one client's affair."""
+    """A fault counts for less once the server ran: overcome, said while stopping, or one client's affair."""
     if fault.scope == "request":
         return fault.served_severity if found.serving else fault.severity
-    return "info" if record.number < found.serving else fault.severity
+    over = record.number < found.serving or 0 < found.stopping < record.number
+    return "info" if over else fault.severity
 
 
 def _likelihood(finding: Finding, cause: Cause | None) -> tuple[int, bool, int]:

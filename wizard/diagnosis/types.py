@@ -102,6 +102,8 @@ class Fault(_Entry, frozen=True, kw_only=True):
     scope: Literal["start", "request"] = "start"
     served_severity: Severity = "info"
     """Severity of a fault of scope ``request`` in the log of a server that runs."""
+    last_resort: bool = False
+    """Also follows from other faults: told only when the text shows none and names no other cause."""
     exit_codes: tuple[int, ...] = ()
     """Exit codes that show this fault when the text names no cause."""
     signature: tuple[Signature, ...] = ()

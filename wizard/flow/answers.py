@@ -23,7 +23,7 @@ class StartAnswers(_Section, frozen=True, kw_only=True):
     """``[start]``: which road is taken, in which language.
 
     ``base_url`` and ``api_key_env`` (the variable that holds its key) are for "connect": a running server.
-    ``log`` is for "troubleshoot".
+    ``log`` is for "troubleshoot"; ``fault`` (an id of ``vllm-opencode rehearse --list``) for a rehearsal.
     """
 
     mode: Mode = "install"
@@ -31,6 +31,7 @@ class StartAnswers(_Section, frozen=True, kw_only=True):
     base_url: str | None = None
     api_key_env: str | None = None
     log: str | None = None
+    fault: str | None = None
 
 
 class MachineAnswers(_Section, frozen=True, kw_only=True):

@@ -8,8 +8,9 @@ from pathlib import Path
 import msgspec
 
 from wizard import paths, rehearsal
-from wizard.errors import WizardError
+from wizard.errors import UnknownNameError, WizardError
 from wizard.flow.journey import Journey
+from wizard.i18n import _
 from wizard.plan import LaunchPlan, PlanEdit, apply
 from wizard.serve import require_free_port
 
@@ -44,6 +45,8 @@ def rehearsed(plan: LaunchPlan, pace_s: float, fault: str | None = None) -> Laun
 
     The plan that is shown and recorded stays the real one; only what is started differs.
     """
+    if fault is not None and fault not in rehearsal.faults():
+        raise UnknownNameError(_("fault"), fault, rehearsal.faults())
     words = {"--rehearsal-pace": f"{pace_s:g}"} | ({"--rehearsal-fault": fault} if fault else {})
     try:
         require_free_port("127.0.0.1", plan.port)

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -17,7 +19,21 @@ from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
 from wizard.i18n import _
-from wizard.serve import Event, Exited, Finding, Ready, Run, follow, is_alive, probe_server, read_key, start
+from wizard.plan import LaunchPlan
+from wizard.serve import (
+    Event,
+    Exited,
+    Finding,
+    Ready,
+    Run,
+    StartedBy,
+    follow,
+    is_alive,
+    latest_run,
+    probe_server,
+    read_key,
+    start,
+)
 from wizard.serve import stop as stop_run
 from wizard.smoke import SmokeCheck, run_smoke
 
@@ -34,7 +50,7 @@ class Cancelled(WizardError):
 def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Event) -> Journey:
     """Step Launch: start vLLM and follow it until it answers.
 
-    A run of the same plan that is still alive is kept, another one of ours is stopped first. Raises
+    A run of the same plan that is still alive is gone on with, also one of an earlier wizard. Raises
     RefusedError for a plan that cannot work, LaunchError when vLLM does not come up, Cancelled.
     """
     plan = need(journey.plan)
@@ -46,23 +62,60 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
             _("Install vLLM and run this again, or name it with [runtime] path or command."),
         )
     journey = prepare(journey)
-    started = rehearsed(plan, REHEARSAL_PACE_S) if journey.simulated else plan
-    run = journey.run
-    if run is not None and is_alive(run) and run.plan_id != started.id:
-        stop_run(run)
-        run = None
-    if run is None or not is_alive(run):
-        run = start(started, runs_dir(journey))
-    journey = msgspec.structs.replace(journey, run=run)
+    started = plan
+    if journey.simulated:
+        started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault)
+    run = _alive_run(journey, started)
     try:
+        if run is None:
+            with _uninterrupted():
+                run = start(started, runs_dir(journey))
         _follow_until_ready(run, plan.timeout_s, emit, cancel)
         server = probe_server(run.base_url, model=run.served_model_name, api_key=key_of(journey.answers))
     except BaseException:
-        stop_run(run)
+        if run is not None:
+            stop_run(run)
         raise
-    started_by = "rehearsal" if journey.simulated else "wizard"
+    started_by: StartedBy = "rehearsal" if journey.simulated else "wizard"
     server = msgspec.structs.replace(server, started_by=started_by, pid=run.pid)
-    return read_back(msgspec.structs.replace(journey, server=server))
+    return read_back(msgspec.structs.replace(journey, run=run, server=server))
+
+
+def _alive_run(journey: Journey, plan: LaunchPlan) -> Run | None:
+    """The living run of this very plan, of this wizard or of an earlier one.
+
+    Another plan's run of this wizard is stopped: it would hold the memory. Raises RefusedError when one of an
+    earlier wizard holds the address; whoever uses it decides about it.
+    """
+    own = journey.run
+    if own is not None and is_alive(own):
+        if own.plan_id == plan.id:
+            return own
+        stop_run(own)
+    earlier = latest_run(runs_dir(journey))
+    if earlier is None or not is_alive(earlier):
+        return None
+    if earlier.plan_id == plan.id:
+        return earlier
+    if earlier.base_url == plan.base_url:
+        raise RefusedError(
+            _("A vLLM started from here earlier still serves {name} at {url}.").format(
+                name=earlier.served_model_name, url=earlier.base_url
+            ),
+            _("Stop it with `vllm-opencode stop`, or choose another port."),
+        )
+    return None
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold an interrupt back until a process that was just started is known by its number."""
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _follow_until_ready(

@@ -151,7 +151,10 @@ def run_quietly(
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """Kill whatever is left of a process and its children, and reap it."""
     try:
-        os.killpg(process.pid, signal.SIGKILL)
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
     except (ProcessLookupError, PermissionError):
         process.kill()
     process.wait()

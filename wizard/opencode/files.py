@@ -65,7 +65,7 @@ def replace_file(path: Path, data: bytes, *, before: bytes | None, mode: int, ow
     is marked read-only, or cannot be written; nothing is left behind then.
     """
     real = Path(os.path.realpath(path))
-    kept = _permitted(path, real, owner)
+    kept = permitted(path, owner)
     with _writing(path), _folders(real.parent, owner):
         handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.", suffix=".tmp")
         temporary = Path(name)
@@ -87,6 +87,36 @@ def replace_file(path: Path, data: bytes, *, before: bytes | None, mode: int, ow
         finally:
             temporary.unlink(missing_ok=True)
         _sync_folder(real.parent)
+
+
+def permitted(path: Path, owner: Owner | None) -> os.stat_result | None:
+    """The state of a file that may be replaced, None for one that may be made.
+
+    Raises RefusedError for a file of another user than ``owner`` (None: whoever runs the wizard), for a new
+    one in a folder that is not the caller's when run through sudo, and for one marked read-only.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        kept = real.stat()
+    except FileNotFoundError:
+        kept = None
+    except OSError as error:
+        _refuse(path, error)
+    if kept is not None and not kept.st_mode & 0o222:
+        raise RefusedError(
+            _("{path} is marked read-only.").format(path=path),
+            _("If that is not meant: chmod u+w {path}").format(path=real),
+        )
+    if not hasattr(os, "geteuid"):
+        return kept
+    person = os.geteuid() if owner is None else owner[0]
+    holder = (kept or nearest_existing(real).stat()).st_uid
+    if holder != person and (owner is not None or (person != 0 and kept is not None)):
+        raise RefusedError(
+            _("{path} belongs to another user (id {holder}).").format(path=path, holder=holder),
+            _("Run the wizard as that user, or name another file."),
+        )
+    return kept
 
 
 def write_backup(path: Path, data: bytes, day: str) -> Path:
@@ -130,31 +160,6 @@ def delete_file(path: Path) -> None:
 def nearest_existing(path: Path) -> Path:
     """The path itself or the closest folder above it that exists."""
     return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-
-
-def _permitted(path: Path, real: Path, owner: Owner | None) -> os.stat_result | None:
-    """The state of the existing file, None for a new one. Raises RefusedError for one that is not ours."""
-    try:
-        kept = real.stat()
-    except FileNotFoundError:
-        kept = None
-    except OSError as error:
-        _refuse(path, error)
-    if kept is not None and not kept.st_mode & 0o222:
-        raise RefusedError(
-            _("{path} is marked read-only.").format(path=path),
-            _("If that is not meant: chmod u+w {path}").format(path=real),
-        )
-    if not hasattr(os, "geteuid"):
-        return kept
-    person = os.geteuid() if owner is None else owner[0]
-    holder = (kept or nearest_existing(real).stat()).st_uid
-    if holder != person and (owner is not None or (person != 0 and kept is not None)):
-        raise RefusedError(
-            _("{path} belongs to another user (id {holder}).").format(path=path, holder=holder),
-            _("Run the wizard as that user, or name another file."),
-        )
-    return kept
 
 
 @contextlib.contextmanager

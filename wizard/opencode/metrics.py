@@ -20,7 +20,8 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     """What ``/metrics`` says at one moment; None where the server does not count it.
 
     ``requests`` are the answered ones. ``tool_calls`` (vLLM 0.24 and later) grows once an answer, and once a
-    piece of a streamed one.
+    piece of a streamed one. The parsers of some families (gpt-oss in vLLM 0.32) never touch it, so that it
+    stands still proves nothing.
     """
 
     requests: int | None = None

@@ -40,7 +40,7 @@ def overrides(
     one only from sources opencode reads after the target. Values are never quoted.
     """
     variables = dict(os.environ if environ is None else environ)
-    sources = _sources(variables, (cwd or Path.cwd()).absolute())
+    sources = _sources(variables, _start(cwd, variables))
     position = _position(sources, Path(target))
     if position is None:
         position = len(GLOBAL_NAMES)
@@ -73,7 +73,7 @@ def overrides(
 def is_read(target: str | Path, *, environ: Mapping[str, str] | None = None, cwd: Path | None = None) -> bool:
     """Whether an opencode started in ``cwd`` reads this file without being told to."""
     variables = dict(os.environ if environ is None else environ)
-    return _position(_sources(variables, (cwd or Path.cwd()).absolute()), Path(target)) is not None
+    return _position(_sources(variables, _start(cwd, variables)), Path(target)) is not None
 
 
 def managed_dir() -> Path:
@@ -83,6 +83,14 @@ def managed_dir() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "opencode"
     return Path("/etc/opencode")
+
+
+def _start(cwd: Path | None, variables: Mapping[str, str]) -> Path:
+    """Where opencode will be started: the folder given, else this one, which may have been deleted."""
+    try:
+        return (cwd or Path.cwd()).absolute()
+    except FileNotFoundError:
+        return home(variables)
 
 
 def _sources(variables: Mapping[str, str], cwd: Path) -> list[_Source]:

@@ -217,10 +217,10 @@ def _verdict(run: _Run) -> tuple[Literal["passed", "failed", "skipped"], str, st
             _("opencode did not finish within {seconds} seconds.").format(seconds=round(run.deadline_s)),
             _("See in vLLM's log whether it reads the prompt. If it is idle, opencode does not reach it."),
         )
-    if run.written and run.tool_calls == 0:
+    if run.written and run.requests == 0:
         return (
             "failed",
-            _("The file was written, but this server counted no tool call: another model did it."),
+            _("The file was written, but nobody asked this server: another model did it."),
             _("Something else overrides the model: see what overrides the configuration."),
         )
     if run.written and run.code == 0:

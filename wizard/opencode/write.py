@@ -17,6 +17,7 @@ from wizard.opencode.files import (
     backup_names,
     decoded,
     delete_file,
+    permitted,
     read_bytes,
     replace_file,
     write_backup,
@@ -51,18 +52,8 @@ def plan_change(
     path = Path(target.path)
     before = read_bytes(path)
     text = "" if before is None else decoded(before, path)
-    try:
-        document = parse(text) if text.strip("\ufeff \t\r\n") else {}
-        if not isinstance(document, dict):
-            raise JsoncError(_("the configuration is not an object"), 1, 1)
-        planned = content(request, document)
-        edited = _edited(text, planned)
-        after = parse(edited)
-    except JsoncError as error:
-        raise RefusedError(
-            _("{path}, {place}").format(path=path, place=error.message),
-            _("Correct it there first; nothing was written."),
-        ) from error
+    planned, edited = _planned(request, path, text)
+    after = parse(edited)
     report = check_schema(after if isinstance(after, dict) else {}, planned.wanted())
     if report.errors:
         raise RefusedError(
@@ -112,6 +103,7 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
             _("{path} was changed by somebody else in the meantime.").format(path=path),
             _("Look at the difference again; nothing was written."),
         )
+    permitted(path, change.owner)
     backup = None if change.before is None else write_backup(path, change.before, _day(day))
     try:
         replace_file(path, change.after, before=change.before, mode=_MODES[change.scope], owner=change.owner)
@@ -144,6 +136,21 @@ def undo_change(path: str | Path, backup: str | Path | None, sha256_after: str) 
         raise RefusedError(_("The backup {backup} is not there any more.").format(backup=backup))
     replace_file(path, kept, before=now, mode=0o600, owner=None)
     delete_file(Path(backup))
+
+
+def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, str]:
+    """What to set in this text, and the text with it set. Raises RefusedError with the place of a mistake."""
+    try:
+        document = parse(text) if text.strip("\ufeff \t\r\n") else {}
+        if not isinstance(document, dict):
+            raise JsoncError(_("the configuration is not an object"), 1, 1)
+        planned = content(request, document)
+        return planned, _edited(text, planned)
+    except JsoncError as error:
+        raise RefusedError(
+            _("{path}, {place}").format(path=path, place=error.message),
+            _("Correct it there first; nothing was written."),
+        ) from error
 
 
 def _edited(text: str, planned: Content) -> str:

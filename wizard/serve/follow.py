@@ -7,24 +7,26 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from wizard.errors import ServerError, UsageError
 from wizard.i18n import _
-from wizard.logtext import find_cause, read_line, shorten
+from wizard.logtext import find_cause, read_line, reports_failure, shorten
 from wizard.serve.identity import ended
 from wizard.serve.milestones import Milestones
 from wizard.serve.probe import answers_health, probe_server
 from wizard.serve.process import read_key
 from wizard.serve.tail import LogTail
 from wizard.serve.types import End, Event, Exited, Finding, LogLine, Ready, Run, Server
+from wizard.text import one_line
 
 _POLL_S = 0.2
 _ASK_EVERY_S = 1.0
 """How often a server is asked that has not said it is ready: its log may be quieter than usual."""
 _KEPT_LINES = 2000
 _EVIDENCE_LINES = 12
+_TEXT_LIMIT = 600
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
 
@@ -100,13 +102,9 @@ class _Follower:
         return server if ended(self._run) is None else None
 
     def _timeout(self) -> Finding:
-        return Finding(
-            seconds=self._seconds(),
-            code="timeout",
-            text=_("vLLM did not answer within {seconds:.0f} seconds.").format(seconds=self._timeout_s),
-            evidence=tuple(text for _number, text in list(self._kept)[-3:]),
-            hint=self._refusal or _("If its log still moves, allow more time with [serve] timeout_s."),
-        )
+        text = _("vLLM did not answer within {seconds:.0f} seconds.").format(seconds=self._timeout_s)
+        hint = self._refusal or _("If its log still moves, allow more time with [serve] timeout_s.")
+        return self._finding("timeout", text, self._last(3), hint)
 
     def _explain(self, end: End, read_log: bool) -> Iterator[Finding]:
         """Why it ended, unless somebody asked for it."""
@@ -114,28 +112,35 @@ class _Follower:
             return
         if not read_log:
             self._kept.extend(self._tail.read(final=True))
-        cause = find_cause(read_line(text, number) for number, text in self._kept)
+        lines = [read_line(text, number) for number, text in self._kept]
+        cause = find_cause(lines)
+        dead = next((line.text for line in reversed(lines) if reports_failure(line)), "")
         if cause is not None:
-            yield Finding(
-                seconds=self._seconds(),
-                code="failed",
-                text=cause.text,
-                evidence=shorten(cause.block, _EVIDENCE_LINES),
-            )
+            block = shorten(cause.block, _EVIDENCE_LINES)
+            yield self._finding("failed", cause.text, block)
         elif end.code in _KILLED:
-            yield Finding(
-                seconds=self._seconds(),
-                code="killed",
-                text=_("vLLM was killed (SIGKILL) without a word in its log."),
-                evidence=tuple(text for _number, text in list(self._kept)[-3:]),
-                hint=_('Mostly the kernel, for memory: look for "Out of memory" in journalctl -k or dmesg.'),
-            )
+            text = _("vLLM was killed (SIGKILL) without a word in its log.")
+            yield self._finding("killed", text, self._last(3), _memory_hint())
+        elif dead:
+            text = _("The engine of vLLM died, and the log does not say why.")
+            yield self._finding("died", text, (dead,), _memory_hint())
         else:
-            yield Finding(
-                seconds=self._seconds(),
-                code="ended",
-                text=_("vLLM ended (exit code {code}) and its log names no cause.").format(
-                    code=_("unknown") if end.code is None else end.code
-                ),
-                evidence=tuple(text for _number, text in list(self._kept)[-_EVIDENCE_LINES:]),
-            )
+            code = _("unknown") if end.code is None else end.code
+            text = _("vLLM ended (exit code {code}) and its log names no cause.").format(code=code)
+            yield self._finding("ended", text, self._last(_EVIDENCE_LINES))
+
+    def _finding(self, code: str, text: str, evidence: Iterable[str], hint: str = "") -> Finding:
+        return Finding(
+            seconds=self._seconds(),
+            code=code,
+            text=one_line(text, _TEXT_LIMIT),
+            evidence=tuple(one_line(line, _TEXT_LIMIT) for line in evidence),
+            hint=hint,
+        )
+
+    def _last(self, count: int) -> list[str]:
+        return [text for _number, text in self._kept][-count:]
+
+
+def _memory_hint() -> str:
+    return _('Mostly it is the kernel, for memory: look for "Out of memory" in journalctl -k or dmesg.')

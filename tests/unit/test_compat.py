@@ -1,0 +1,255 @@
+"""The matrix: right verdicts for the machines of the seeds, and for copies of them that were edited."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from wizard import catalog, paths
+from wizard.compat import (
+    Row,
+    Wishes,
+    choose,
+    choose_best,
+    choose_checkpoint,
+    find_row,
+    matrix,
+    served_name,
+    version_for,
+)
+from wizard.compat.groups import gpu_groups
+from wizard.errors import RefusedError, UnknownNameError, UsageError
+from wizard.machine import Machine, load_machine
+from wizard.memory import EngineSettings
+from wizard.runtime import Runtime, assumed_runtime
+
+MACHINES = Path(str(paths.__file__)).parents[1] / "assets" / "machines"
+
+
+def rated(machine: Machine, runtime: Runtime | None = None) -> tuple[Row, ...]:
+    runtime = runtime or assumed_runtime(version_for(machine))
+    return matrix(
+        machine, runtime, EngineSettings(vllm_version=runtime.version or catalog.vllm_facts().newest)
+    )
+
+
+def edited(tmp_path: Path, name: str, edit: Any) -> Machine:
+    """A copy of a recorded machine with its file edited by hand."""
+    content = json.loads((MACHINES / f"{name}.json").read_text(encoding="utf-8"))
+    edit(content["machine"])
+    file = tmp_path / f"{name}-edited.json"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return load_machine(str(file))
+
+
+def codes(row: Row) -> set[str]:
+    return {reason.code for reason in row.reasons}
+
+
+def test_the_seed_of_the_gb10_leads_on_a_gb10() -> None:
+    best = rated(load_machine("gb10"))[0]
+    assert (best.checkpoint, best.parser, best.verdict) == ("Qwen/Qwen3-Coder-Next-FP8", "qwen3_coder", "ok")
+    assert "native" in codes(best)
+
+
+def test_a_gb10_that_were_a_volta_runs_no_fp8(tmp_path: Path) -> None:
+    def volta(machine: dict[str, Any]) -> None:
+        machine["gpus"][0]["compute_capability"] = "7.0"
+
+    rows = rated(edited(tmp_path, "gb10", volta))
+    assert all(row.verdict == "no" for row in rows if row.quantization.startswith("fp8"))
+    assert any(row.verdict != "no" for row in rows)
+
+
+def test_with_half_the_memory_another_model_leads(tmp_path: Path) -> None:
+    def halve(machine: dict[str, Any]) -> None:
+        for name in ("total_mib", "available_mib", "free_mib"):
+            machine["memory"][name] //= 2
+
+    assert rated(edited(tmp_path, "gb10", halve))[0].model != "qwen3-coder-next"
+
+
+def test_qwen25_coder_is_refused_for_its_wire_format_on_every_machine() -> None:
+    rows = [row for row in rated(load_machine("h200")) if row.model == "qwen2.5-coder-32b"]
+    assert rows
+    assert all(row.verdict == "no" and "model-cannot-call-tools" in codes(row) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("variant", "code"),
+    [("fp8", "format-impossible"), ("mxfp4", "format-impossible"), ("bf16", "fallback-format")],
+)
+def test_what_volta_can_and_cannot_run(variant: str, code: str) -> None:
+    rows = [row for row in rated(load_machine("v100x10")) if row.variant == variant]
+    assert rows
+    assert all(code in codes(row) for row in rows)
+
+
+def test_volta_is_offered_the_last_vllm_that_has_code_for_it() -> None:
+    assert version_for(load_machine("v100x10")) == "0.19.1"
+    assert version_for(load_machine("gb10")) == catalog.vllm_facts().newest
+    assert version_for(load_machine("no-gpu")) == catalog.vllm_facts().newest
+
+
+def test_a_newer_vllm_on_volta_is_refused_for_its_build() -> None:
+    rows = rated(load_machine("v100x10"), assumed_runtime("0.33.0"))
+    assert all("gpu-not-in-build" in codes(row) and row.verdict == "no" for row in rows)
+
+
+def test_without_a_gpu_nothing_works_and_it_says_so() -> None:
+    rows = rated(load_machine("no-gpu"))
+    assert all(row.verdict == "no" and "no-gpu" in codes(row) for row in rows)
+    with pytest.raises(RefusedError, match="No model"):
+        choose_best(rows, assumed_runtime(), Wishes())
+
+
+def test_an_installed_vllm_is_believed_before_the_table() -> None:
+    runtime = msgspec.structs.replace(
+        assumed_runtime(), kind="venv", tool_parsers=("hermes",), reasoning_parsers=("qwen3",)
+    )
+    row = next(row for row in rated(load_machine("gb10"), runtime) if row.model == "qwen3-coder-next")
+    assert row.verdict == "no"
+    assert "parser-unknown" in codes(row)
+
+
+def test_an_old_vllm_lacks_the_model() -> None:
+    row = find_row(
+        rated(load_machine("h200"), assumed_runtime("0.9.2")), catalog.model("gpt-oss-120b"), "gpt-oss-120b"
+    )
+    assert "vllm-too-old" in codes(row)
+
+
+def test_rows_that_work_come_first_and_better_models_before_others() -> None:
+    rows = rated(load_machine("h200x2"))
+    order = {"ok": 0, "warn": 1, "no": 2}
+    assert [order[row.verdict] for row in rows] == sorted(order[row.verdict] for row in rows)
+    working = [catalog.model(row.model).rank for row in rows if row.verdict == "ok"]
+    assert working == sorted(working)
+
+
+@pytest.mark.parametrize("name", ["gb10", "v100x10", "h200", "h200x2", "rtx4090x2"])
+def test_a_tensor_parallel_group_never_leaves_an_island_nor_mixes_cards(name: str) -> None:
+    machine = load_machine(name)
+    islands = [set(group) for group in machine.nvlink_groups]
+    for group in gpu_groups(machine):
+        for start in range(0, len(group.gpus), group.tensor):
+            stage = group.gpus[start : start + group.tensor]
+            inside = [island for island in islands if island & {gpu.index for gpu in stage}]
+            assert len(inside) <= 1
+            assert len({(gpu.name, gpu.memory_mib) for gpu in stage}) == 1
+        assert group.tensor * group.pipeline == len(group.gpus)
+
+
+def test_the_seeds_pipeline_over_both_quads_is_among_the_groups() -> None:
+    groups = gpu_groups(load_machine("v100x10"))
+    assert any(
+        group.indices == (0, 1, 2, 3, 4, 5, 8, 9) and (group.tensor, group.pipeline) == (4, 2)
+        for group in groups
+    )
+
+
+def test_only_allowed_gpus_are_used() -> None:
+    groups = gpu_groups(load_machine("v100x10"), (6, 7))
+    assert {index for group in groups for index in group.indices} == {6, 7}
+
+
+def test_a_variant_is_found_by_its_name_its_format_or_its_checkpoint() -> None:
+    rows, entry = rated(load_machine("h200")), catalog.model("qwen3-coder-30b-a3b")
+    assert find_row(rows, entry, entry.id, "bf16").variant == "bf16"
+    assert find_row(rows, entry, "Qwen/Qwen3-Coder-30B-A3B-Instruct").variant == "bf16"
+    assert find_row(rows, entry, "Qwen3-Coder-30B-A3B-Instruct-FP8").variant == "fp8"
+    with pytest.raises(UnknownNameError, match="fp16"):
+        find_row(rows, entry, entry.id, "fp16")
+
+
+def test_the_name_of_a_model_is_not_taken_for_its_checkpoint() -> None:
+    # "Qwen3-Coder-Next" is the model and also the end of the BF16 checkpoint's hub id.
+    rows = rated(load_machine("gb10"))
+    assert find_row(rows, catalog.model("qwen3-coder-next"), "qwen3-coder-next").variant == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "name"),
+    [
+        ("Qwen/Qwen3-Coder-Next-FP8", "qwen3-coder-next-fp8"),
+        ("/models/My Model#1/", "my-model-1"),
+        ("///", "model"),
+    ],
+)
+def test_the_served_name_is_short_and_keeps_the_family(checkpoint: str, name: str) -> None:
+    assert served_name(checkpoint) == name
+
+
+def test_a_parser_nobody_knows_is_refused_with_the_nearest() -> None:
+    rows, runtime = rated(load_machine("gb10")), assumed_runtime()
+    with pytest.raises(UnknownNameError, match="qwen3_coder"):
+        choose(rows[0], runtime, Wishes(parser="qwen3-coder"))
+
+
+def checkpoint_folder(tmp_path: Path, config: str) -> Path:
+    (tmp_path / "config.json").write_text(config, encoding="utf-8")
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * 2**20)
+    return tmp_path
+
+
+def test_a_local_folder_is_read_and_needs_its_parser_named(tmp_path: Path) -> None:
+    machine, runtime = load_machine("h200"), assumed_runtime()
+    folder = checkpoint_folder(tmp_path, '{"max_position_embeddings": 40960, "architectures": ["X"]}')
+    choice = choose_checkpoint("mine", machine, runtime, Wishes(path=str(folder), parser="hermes"))
+    assert choice.context == 40960
+    assert choice.weights_gib == pytest.approx(1 / 1024)
+    assert choice.gpus == (0,)
+    with pytest.raises(UsageError, match="parser"):
+        choose_checkpoint("mine", machine, runtime, Wishes(path=str(folder)))
+
+
+@pytest.mark.parametrize("config", ["[1]", "{", "\u0000", "[" * 100_000])
+def test_a_folder_with_a_broken_config_is_refused(tmp_path: Path, config: str) -> None:
+    folder = checkpoint_folder(tmp_path, config)
+    with pytest.raises(UsageError, match=r"config\.json"):
+        choose_checkpoint(
+            "mine", load_machine("h200"), assumed_runtime(), Wishes(path=str(folder), parser="hermes")
+        )
+
+
+@pytest.fixture
+def overlay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "assets.d"
+    folder.mkdir()
+    monkeypatch.setattr(paths, "overlay_dir", lambda: folder)
+    catalog.clear_cache()
+    yield folder
+    monkeypatch.undo()
+    catalog.clear_cache()
+
+
+def test_a_model_of_the_users_own_enters_the_matrix_and_the_choice(overlay: Path) -> None:
+    (overlay / "mine.toml").write_text(
+        """
+[[model]]
+id = "house-coder"
+name = "House Coder 7B"
+rank = 0
+params_b = 7
+active_params_b = 7
+context = 65536
+architecture = "LlamaForCausalLM"
+tool_parser = "hermes"
+min_vllm = "0.10.0"
+[[model.variants]]
+id = "bf16"
+checkpoint = "house/coder-7b"
+quantization = "bf16"
+weights_gib = 14.0
+""",
+        encoding="utf-8",
+    )
+    rows = rated(load_machine("rtx4090x2"))
+    assert rows[0].model == "house-coder"
+    choice = choose_best(rows, assumed_runtime(), Wishes())
+    assert choice.served_model_name == "coder-7b"
