@@ -182,10 +182,11 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
     def action_help(self) -> None:
         """What this screen is for, and all its keys."""
         keys = [
-            f"[{key_name(binding)}]\N{NO-BREAK SPACE}{_(binding.description)}"
+            f"[{key_name(binding)}] {_(binding.description)}"
             for binding in self.BINDINGS
             if isinstance(binding, Binding) and binding.show
         ]
         common = _("Tab and Shift+Tab move between the parts, the arrows within one. Ctrl+C leaves too.")
         title = _("Help: {step}").format(step=_(TITLES[self.STEP]))
-        self.app.push_screen(ReadModal(title, [_(self.HELP), "   ".join(keys), common]))
+        lines = ["   ".join(keys[first : first + 3]) for first in range(0, len(keys), 3)]
+        self.app.push_screen(ReadModal(title, [_(self.HELP), "\n".join(lines), common]))

@@ -9,12 +9,9 @@ from screens import wording
 from wizard.flow import TITLES, Journey
 from wizard.i18n import _
 
-WIDE = 100
-"""Columns from which the bar names every step and not only the current one."""
-
 
 class StepBar(Static):
-    """Where somebody is on the road: ``1  2  [3 Runtime]  4  5``, with every name where there is room."""
+    """Where somebody is on the road: every step by name where there is room, else ``1  2  [3 Runtime]  4``."""
 
     def __init__(self, journey: Journey) -> None:
         super().__init__(markup=False)
@@ -22,15 +19,18 @@ class StepBar(Static):
 
     def render(self) -> Content:
         """The steps of the road, the current one in brackets and bold."""
-        parts: list[Content | tuple[str, str]] = [Content("vllm-opencode  ")]
+        named = self._steps(every_name=True)
+        return named if named.cell_length <= self.size.width else self._steps(every_name=False)
+
+    def _steps(self, every_name: bool) -> Content:
+        parts: list[Content | tuple[str, str]] = [Content("vllm-opencode")]
         for number, step in enumerate(self._journey.road, 1):
-            if step is self._journey.step:
-                parts.append((f"[{number} {_(TITLES[step])}]", "bold"))
-            else:
-                parts.append(
-                    Content(f"{number} {_(TITLES[step])}" if self.app.size.width >= WIDE else str(number))
-                )
+            title = _(TITLES[step])
             parts.append(Content("  "))
+            if step is self._journey.step:
+                parts.append((f"[{number} {title}]", "bold"))
+            else:
+                parts.append(Content(f"{number} {title}" if every_name else str(number)))
         return Content.assemble(*parts)
 
 

@@ -54,6 +54,8 @@ class Scan(msgspec.Struct):
     """The last line that tells of a failure as a whole."""
     stopping: int = 0
     """The line that began an orderly stop, since the last start."""
+    owed: int = 0
+    """Lines that still belong to an error named before."""
     tail: bytes = b""
     """The end of the text, for its last line."""
     arguments: dict[str, str] = {}
@@ -99,6 +101,7 @@ def _pieces(chunks: Iterable[bytes], found: Scan) -> Iterator[tuple[int, bytes]]
 
 
 def _scan_piece(piece: bytes, first: int, found: Scan) -> None:
+    _take_following(piece, 0, first, found)
     number, counted, done = first, 0, 0
     for match in _finder().finditer(piece):
         at = match.start()
@@ -110,7 +113,8 @@ def _scan_piece(piece: bytes, first: int, found: Scan) -> None:
         record = _record(piece, start, end, at, number)
         _read(record, found)
         if names_cause(record) and goes_on(record.text):
-            found.records.extend(_following(piece, end, number))
+            found.owed = GOES_ON_LINES
+            _take_following(piece, end + 1, number + 1, found)
         del found.records[:-_RECORDS]
 
 
@@ -126,12 +130,14 @@ def _record(piece: bytes, start: int, end: int, at: int, number: int) -> Record:
     return read_line(piece[start : min(end, start + LINE_LIMIT)].decode("utf-8", errors="replace"), number)
 
 
-def _following(piece: bytes, end: int, number: int) -> Iterator[Record]:
-    for offset in range(1, GOES_ON_LINES + 1):
-        start, end = end + 1, piece.find(b"\n", end + 1)
-        if end < 0:
-            return
-        yield _record(piece, start, end, start, number + offset)
+def _take_following(piece: bytes, start: int, number: int, found: Scan) -> None:
+    """Keep the lines that go on with an error named before them, possibly in the piece before."""
+    while found.owed and start < len(piece):
+        end = piece.find(b"\n", start)
+        end = len(piece) if end < 0 else end
+        found.records.append(_record(piece, start, end, start, number))
+        found.owed -= 1
+        start, number = end + 1, number + 1
 
 
 def _read(record: Record, found: Scan) -> None:

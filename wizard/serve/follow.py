@@ -64,6 +64,8 @@ class _Follower:
                 return
             if not self._ready and (server := self._ask()) is not None:
                 self._ready = True
+                if read_log:
+                    yield from self._read(final=False)
                 yield Ready(
                     seconds=self._seconds(),
                     base_url=server.base_url,
