@@ -2,6 +2,7 @@
 
 from wizard.catalog.load import (
     clear_cache,
+    find_model,
     flag_known,
     gpu_by_name,
     gpus,
@@ -67,6 +68,7 @@ __all__ = [
     "VllmFacts",
     "WireFormat",
     "clear_cache",
+    "find_model",
     "flag_known",
     "gpu_by_name",
     "gpus",

@@ -108,26 +108,34 @@ def clear_cache() -> None:
         overlay,
         _parser_file,
         _gpus_by_name,
+        _models_by_name,
     ):
         cached.cache_clear()
 
 
-def model(name: str) -> Model:
-    """The model with this id, name, alias or checkpoint (hub id or its last part), ignoring case.
+def find_model(name: str) -> Model | None:
+    """The model with this id, name, alias or checkpoint (hub id or its last part), ignoring case; or None."""
+    return _models_by_name().get(name.strip().lower())
 
-    Raises UnknownNameError with the nearest known names.
-    """
-    wanted = name.strip().lower()
+
+def model(name: str) -> Model:
+    """As ``find_model``; raises UnknownNameError with the nearest known names."""
+    found = find_model(name)
+    if found is None:
+        known = [known for entry in models() for known in (entry.id, entry.name, *entry.aliases)]
+        raise UnknownNameError(_("model"), name, known)
+    return found
+
+
+@functools.cache
+def _models_by_name() -> dict[str, Model]:
     names: dict[str, Model] = {}
     for entry in models():
         checkpoints = [variant.checkpoint for variant in entry.variants]
         tails = [checkpoint.rpartition("/")[2] for checkpoint in checkpoints]
         for known in (entry.id, entry.name, *entry.aliases, *checkpoints, *tails):
             names.setdefault(known.lower(), entry)
-    if wanted not in names:
-        known_names = [known for entry in models() for known in (entry.id, entry.name, *entry.aliases)]
-        raise UnknownNameError(_("model"), name, known_names)
-    return names[wanted]
+    return names
 
 
 def quantization(name: str) -> Quantization:

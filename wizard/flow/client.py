@@ -7,11 +7,10 @@ import threading
 import msgspec
 
 from wizard.budget import Limits
-from wizard.catalog import model
-from wizard.errors import RefusedError, UnknownNameError
+from wizard.errors import RefusedError
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import opencode_path, prepare
-from wizard.flow.serving import limits_of
+from wizard.flow.serving import known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
     ConfigRequest,
@@ -40,7 +39,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     limits = limits_of(journey, opencode_version=version)
     _require_safe(limits)
     target = target_file(path=opencode_path(journey), project=wanted.project, provider=wanted.provider)
-    thinks = journey.choice is not None and journey.choice.thinks
+    reasoning = thinks(journey)
     request = ConfigRequest(
         provider=wanted.provider,
         provider_explicit=wanted.provider != "vllm",
@@ -49,8 +48,8 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         model_key=server.model,
         model_name=_model_name(journey),
         limits=limits,
-        reasoning=thinks,
-        interleaved=interleaved_field(server.version) if thinks else None,
+        reasoning=reasoning,
+        interleaved=interleaved_field(server.version) if reasoning else None,
         api_key_file=journey.answers.serve.api_key_file,
         api_key_env=journey.answers.start.api_key_env,
         globals=globals_wanted(wanted.globals, target),
@@ -105,9 +104,6 @@ def _require_safe(limits: Limits) -> None:
 
 def _model_name(journey: Journey) -> str:
     """The name a person sees in opencode's model list: the catalogue's, else the served name."""
-    served = need(journey.server).model
-    try:
-        name = model(journey.choice.model if journey.choice else served).name
-    except UnknownNameError:
-        name = served
+    entry = known_model(journey)
+    name = need(journey.server).model if entry is None else entry.name
     return _("{name} (local)").format(name=name)

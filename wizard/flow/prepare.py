@@ -116,12 +116,9 @@ def choose_model(journey: Journey) -> Journey:
 
 def _catalogue_entry(name: str | None, path: str | None) -> catalog.Model | None:
     """The catalogue's model, or None for a checkpoint outside it: a local folder or a hub id."""
-    try:
+    if path is None and "/" not in (name or ""):
         return catalog.model(name or "")
-    except UnknownNameError:
-        if path is None and "/" not in (name or ""):
-            raise
-        return None
+    return catalog.find_model(name or "")
 
 
 def make_plan(journey: Journey) -> Journey:

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 import msgspec
 
 from wizard.budget import Limits, limits
-from wizard.errors import LaunchError, RefusedError, UsageError, WizardError
+from wizard.catalog import Model, find_model
+from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError, WizardError
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
@@ -159,26 +160,57 @@ def limits_of(journey: Journey, opencode_version: str | None = None) -> Limits:
             _("{url} does not state its window.").format(url=server.base_url),
             _("Is it a vLLM? Its /v1/models names max_model_len."),
         )
-    thinks = journey.choice is not None and journey.choice.thinks
     wished = journey.answers.opencode.context
     return limits(
         min(server.max_model_len, wished or server.max_model_len),
         output=journey.answers.budget.output,
-        thinks=thinks,
+        thinks=thinks(journey),
         opencode_version=opencode_version,
     )
 
 
 def connect(journey: Journey) -> Journey:
-    """The road "connect": the running server that was named."""
+    """The road "connect": the running server that was named.
+
+    ``[model]`` may name a served name, or a model of the catalogue that the server serves under its own.
+    """
     url = journey.answers.start.base_url
     if url is None:
         raise UsageError(
             _("No address of a running vLLM was given."),
             _('Write it as [start] base_url = "http://host:8000/v1".'),
         )
-    server = probe_server(url, model=journey.answers.model.served_name, api_key=key_of(journey.answers))
+    server = probe_server(url, api_key=key_of(journey.answers))
+    wanted = journey.answers.model.served_name or journey.answers.model.id
+    if wanted is not None:
+        server = msgspec.structs.replace(server, model=_served_as(wanted, server.served_names))
     return msgspec.structs.replace(journey, server=server)
+
+
+def _served_as(wanted: str, served: tuple[str, ...]) -> str:
+    """The served name meant by a name. Raises UnknownNameError when it cannot be told."""
+    if wanted in served:
+        return wanted
+    entry = find_model(wanted)
+    own = [] if entry is None else [name for name in served if find_model(name) == entry]
+    if entry is not None and len(own or served) == 1:
+        return (own or served)[0]
+    raise UnknownNameError(_("served model"), wanted, served)
+
+
+def known_model(journey: Journey) -> Model | None:
+    """What the catalogue knows about the model that is served, or None."""
+    names = [journey.choice.model if journey.choice else None, journey.answers.model.id]
+    names.append(journey.server.model if journey.server else None)
+    return next((entry for name in names if name and (entry := find_model(name))), None)
+
+
+def thinks(journey: Journey) -> bool:
+    """Whether the served model thinks before it answers."""
+    if journey.choice is not None:
+        return journey.choice.thinks
+    entry = known_model(journey)
+    return entry is not None and entry.thinks
 
 
 def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel: threading.Event) -> Journey:
