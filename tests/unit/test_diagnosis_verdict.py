@@ -138,6 +138,8 @@ def test_an_exit_code_never_hides_what_the_log_says() -> None:
     assert faults(diagnose_text(BANNER + TAKEN, exit_code=137)) == [("error", "gpu-memory-taken")]
     assert diagnose_text(BANNER + CALM, exit_code=1).verdict == "unknown"
     assert diagnose_text(BANNER + READY, exit_code=0).verdict == "healthy"
+    stopped = BANNER + READY + "(APIServer pid=1) INFO:     Shutting down\n"
+    assert diagnose_text(stopped, exit_code=143).verdict == "healthy"
 
 
 @pytest.mark.parametrize(

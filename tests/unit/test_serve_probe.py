@@ -141,6 +141,7 @@ def test_nobody_there() -> None:
         "http://",
         "http://host:99999/v1",
         "http://h/v1?x=1",
+        "http://me:secret@h/v1",
         "a b",
     ],
 )

@@ -127,6 +127,7 @@ def test_a_program_for_another_machine_is_named(tmp_path: Path) -> None:
     program.chmod(0o755)
     with pytest.raises(LaunchError, match=str(program)):
         start(plan_for(str(program), "serve", "m"), tmp_path / "runs")
+    assert list((tmp_path / "runs").iterdir()) == []
 
 
 def test_a_taken_port_is_found_before_anything_starts(tmp_path: Path) -> None:
@@ -168,6 +169,15 @@ def test_stopping_asks_first_and_gives_the_exit_code(tmp_path: Path) -> None:
     assert end is not None
     assert end.asked
     assert end.code == 0
+
+
+def test_a_folder_that_can_no_longer_be_written_keeps_nothing_running(tmp_path: Path) -> None:
+    with started(python_plan(OBEYS), tmp_path) as run:
+        wait_for(lambda: said(run, "up"))
+        Path(run.folder).rename(tmp_path / "moved")
+        Path(run.folder).write_text("in the way")
+        assert stop(run).left == ()
+    assert not exists(run.pid)
 
 
 def test_whoever_does_not_listen_is_killed(tmp_path: Path) -> None:

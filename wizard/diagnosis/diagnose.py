@@ -152,7 +152,7 @@ def _verdict(
 ) -> Verdict:
     if any(finding.severity != "info" for finding in findings):
         return "failed"
-    if _broke(found, cause) or exit_code:
+    if _broke(found, cause) or (exit_code and not found.stopping):
         return "unknown"
     return "healthy" if found.serving else "incomplete"
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from wizard import catalog
 from wizard.diagnosis.types import Fault, Figure, Remedy, RemedyRule
-from wizard.errors import UnknownNameError, nearest
+from wizard.errors import nearest
 from wizard.i18n import _
 from wizard.plan import LaunchPlan, PlanEdit
 
@@ -23,8 +23,8 @@ def values_of(arguments: Mapping[str, str], plan: LaunchPlan | None) -> Values:
     values = {"port": _DEFAULT_PORT, **arguments}
     if plan is not None:
         values |= {"model": plan.checkpoint, "port": str(plan.port), "served_name": plan.served_model_name}
-    parser = _parser_of(plan.model if plan else values.get("model"))
-    return values | ({"model_parser": parser} if parser else {})
+    model = catalog.find_model(plan.model if plan else values.get("model", ""))
+    return values | ({"model_parser": model.tool_parser} if model and model.tool_parser else {})
 
 
 def remedies_for(fault: Fault, values: Values, plan: LaunchPlan | None) -> tuple[Remedy, ...]:
@@ -42,15 +42,6 @@ def edit_of(remedy: Remedy) -> PlanEdit | None:
     if not (remedy.set or remedy.unset or remedy.env):
         return None
     return PlanEdit(origin="remedy", title=remedy.title, set=remedy.set, unset=remedy.unset, env=remedy.env)
-
-
-def _parser_of(model: str | None) -> str | None:
-    if not model:
-        return None
-    try:
-        return catalog.model(model).tool_parser
-    except UnknownNameError:
-        return None
 
 
 def _figure(figure: Figure, values: Values) -> str | None:

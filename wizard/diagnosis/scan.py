@@ -57,7 +57,8 @@ class Scan(msgspec.Struct):
     owed: int = 0
     """Lines that still belong to an error named before."""
     tail: bytes = b""
-    """The end of the text, for its last line."""
+    """The end of the text, for its last line, and that line's number."""
+    tail_number: int = 0
     arguments: dict[str, str] = {}
     """Model and port, as vLLM repeats its arguments."""
 
@@ -68,17 +69,16 @@ def scan(chunks: Iterable[bytes]) -> Scan:
     for first, piece in _pieces(chunks, found):
         plain = _colours().sub(b"", piece) if b"\x1b" in piece else piece
         _scan_piece(plain, first, found)
-        found.tail = plain[-LINE_LIMIT:] if plain.strip() else found.tail
+        if text := plain.rstrip():
+            found.tail = text[-LINE_LIMIT:]
+            found.tail_number = first + text.count(b"\n")
     return found
 
 
 def last_line(found: Scan) -> Record | None:
     """The last line that says something; None in an empty text."""
-    text = found.tail.rstrip()
-    if not text:
-        return None
-    behind = found.tail.count(b"\n", len(text))
-    return _record(text, text.rfind(b"\n") + 1, len(text), len(text), found.lines - max(0, behind - 1))
+    line = found.tail.rpartition(b"\n")[2]
+    return _record(line, 0, len(line), 0, found.tail_number) if line else None
 
 
 def _pieces(chunks: Iterable[bytes], found: Scan) -> Iterator[tuple[int, bytes]]:
@@ -102,6 +102,7 @@ def _pieces(chunks: Iterable[bytes], found: Scan) -> Iterator[tuple[int, bytes]]
 
 def _scan_piece(piece: bytes, first: int, found: Scan) -> None:
     _take_following(piece, 0, first, found)
+    serving = _serving()
     number, counted, done = first, 0, 0
     for match in _finder().finditer(piece):
         at = match.start()
@@ -109,7 +110,12 @@ def _scan_piece(piece: bytes, first: int, found: Scan) -> None:
             continue
         start, end = _line(piece, at)
         number += piece.count(b"\n", counted, start)
-        counted, done = start, end + 1
+        counted = start
+        if match.group() in serving:
+            # Such lines are by far the most: nothing else of them is read.
+            found.serving = found.serving if found.failure else number
+            continue
+        done = end + 1
         record = _record(piece, start, end, at, number)
         _read(record, found)
         if names_cause(record) and goes_on(record.text):
@@ -162,7 +168,7 @@ def _read(record: Record, found: Scan) -> None:
 
 def _note_state(record: Record, found: Scan) -> None:
     marks = _marks()
-    if marks.ready.search(record.text) or (found.failure is None and marks.serving.search(record.text)):
+    if marks.ready.search(record.text):
         found.serving = record.number
     elif marks.stopping.search(record.text):
         found.stopping = record.number
@@ -200,15 +206,19 @@ def _finder() -> re.Pattern[bytes]:
     import re2  # type: ignore[import-untyped]
 
     base = fault_base()
-    literals = dict.fromkeys((*(matcher.literal for matcher in matchers()), *base.landmarks))
+    literals = dict.fromkeys((*(matcher.literal for matcher in matchers()), *base.landmarks, *base.serving))
     pattern = b"|".join(re2.escape(literal.encode()) for literal in literals)
     compiled: re.Pattern[bytes] = re2.compile(pattern)
     return compiled
 
 
+@functools.cache
+def _serving() -> frozenset[bytes]:
+    return frozenset(words.encode() for words in fault_base().serving)
+
+
 class _Marks(msgspec.Struct, frozen=True):
     ready: re.Pattern[str]
-    serving: re.Pattern[str]
     crash: re.Pattern[str]
     stopping: re.Pattern[str]
     harmless: re.Pattern[str]
@@ -217,7 +227,7 @@ class _Marks(msgspec.Struct, frozen=True):
 @functools.cache
 def _marks() -> _Marks:
     base = fault_base()
-    lists = (base.ready, base.serving, base.crash, base.stopping, base.harmless)
+    lists = (base.ready, base.crash, base.stopping, base.harmless)
     return _Marks(*(re.compile("|".join(patterns)) for patterns in lists))
 
 

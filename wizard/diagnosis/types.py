@@ -120,7 +120,7 @@ class FaultBase(_Entry, frozen=True, kw_only=True):
     ready: tuple[str, ...]
     """Patterns of the line that ends a start that went well."""
     serving: tuple[str, ...]
-    """Patterns of lines that only a running server writes."""
+    """Words of lines that only a running server writes."""
     crash: tuple[str, ...]
     """Patterns of lines that a process leaves which the system ended for a fault in it."""
     stopping: tuple[str, ...]

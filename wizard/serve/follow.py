@@ -21,7 +21,7 @@ from wizard.serve.tail import LogTail
 from wizard.serve.types import End, Event, Exited, Finding, LogLine, Ready, Run, Server
 from wizard.text import one_line
 
-_POLL_S = 0.2
+_POLL_S = 0.1
 _ASK_EVERY_S = 1.0
 """How often a server is asked that has not said it is ready: its log may be quieter than usual."""
 _KEPT_LINES = 2000

@@ -103,7 +103,7 @@ def normal_url(address: str) -> str:
         _port = parts.port
     except ValueError:
         valid = False
-    if not valid or parts.query or parts.fragment or " " in text:
+    if not valid or "@" in parts.netloc or parts.query or parts.fragment or " " in text:
         raise UsageError(
             _("{address} is no address of a server.").format(address=text or '""'),
             _("Write it like {example}.").format(example=_EXAMPLE),

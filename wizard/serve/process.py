@@ -45,7 +45,11 @@ def start(plan: LaunchPlan, runs_dir: Path) -> Run:
     folder = runs.new_folder(runs_dir, plan.id).resolve()
     log = folder / runs.LOG_FILE
     started_at = time.time()
-    pid = _spawn(program, plan.argv, environment, log)
+    try:
+        pid = _spawn(program, plan.argv, environment, log)
+    except LaunchError:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
     run = Run(
         id=folder.name,
         plan_id=plan.id,
@@ -79,7 +83,9 @@ def stop(run: Run, timeout_s: float = 20.0) -> Stopped:
     if not alive and not family:
         return Stopped(was_running=False, code=runs.end_of(run).code)
     if alive:
-        runs.note_end(run, End(asked=True))
+        # A full disk must not keep a server running.
+        with contextlib.suppress(UsageError):
+            runs.note_end(run, End(asked=True))
         _signal_leader(run, signal.SIGTERM)
         _wait_until_ended(run, timeout_s)
     left = living([*family, *family_of(run)])
