@@ -14,7 +14,7 @@ from wizard.diagnosis import diagnose_text
 
 MEGABYTES = 100
 ROUNDS = 3
-LIMIT = 25.0
+LIMIT = 100.0
 
 STEADY = (
     b"(APIServer pid=1234) INFO 11-30 10:00:00 [loggers.py:310] Engine 000: Avg prompt throughput: 512.0 "
