@@ -104,7 +104,7 @@ def test_a_newer_vllm_on_volta_is_refused_for_its_build() -> None:
 def test_without_a_gpu_nothing_works_and_it_says_so() -> None:
     rows = rated(load_machine("no-gpu"))
     assert all(row.verdict == "no" and "no-gpu" in codes(row) for row in rows)
-    with pytest.raises(RefusedError, match="No model"):
+    with pytest.raises(RefusedError, match="No usable GPU"):
         choose_best(rows, assumed_runtime(), Wishes())
 
 

@@ -31,6 +31,11 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
 def choose_best(rows: Sequence[Row], runtime: Runtime, wishes: Wishes) -> Choice:
     """The best row that works. Raises RefusedError when none does."""
     best = next((row for row in rows if row.verdict != "no"), None)
+    if best is None and all(not row.gpus for row in rows):
+        raise RefusedError(
+            _("No usable GPU was found on this machine."),
+            _("`vllm-opencode detect` shows why. To practise without one: vllm-opencode --simulate gb10"),
+        )
     if best is None:
         raise RefusedError(
             _("No model of the catalogue works on this machine."),
