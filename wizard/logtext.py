@@ -113,18 +113,6 @@ def find_cause(records: Iterable[Record]) -> Cause | None:
     return None if last is None else _cause(lines, _traceback(lines, last))
 
 
-def root_cause(lines: Iterable[str]) -> str | None:
-    """The sentence that names the cause of the last failed start in raw lines, or None."""
-    cause = find_cause(read_line(line, number) for number, line in enumerate(lines, 1))
-    return cause.text if cause else None
-
-
-def last_error_block(lines: Iterable[str], limit: int = 24) -> tuple[str, ...]:
-    """The lines that lead to the root cause, oldest first, at most ``limit`` with the cause the last."""
-    cause = find_cause(read_line(line, number) for number, line in enumerate(lines, 1))
-    return shorten(cause.block, limit) if cause else ()
-
-
 def shorten(block: Sequence[Record], limit: int) -> tuple[str, ...]:
     """The texts of a block without rows of carets: its first line and its last ones, ``limit`` in all."""
     texts = [record.text for record in block if record.text and not _CARETS.match(record.text)]

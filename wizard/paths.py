@@ -1,4 +1,4 @@
-"""Where things live: ours follow the platform; opencode's follow XDG on every system, as opencode does."""
+"""Where our own things live, by the rules of the platform, and how they are written."""
 
 from __future__ import annotations
 
@@ -37,13 +37,6 @@ def runs_dir() -> Path:
 def receipt_path() -> Path:
     """The receipt of the last set-up: intent, results, undo list."""
     return state_dir() / "receipt.toml"
-
-
-def opencode_config_dir(environ: dict[str, str] | None = None) -> Path:
-    """opencode's global folder: XDG_CONFIG_HOME on every system, Windows and macOS included."""
-    variables = os.environ if environ is None else environ
-    base = variables.get("XDG_CONFIG_HOME")
-    return Path(base) / "opencode" if base else Path.home() / ".config" / "opencode"
 
 
 def scratch_dir() -> Path:

@@ -21,15 +21,6 @@ def one_line(text: str, limit: int = 400) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
-def human_bytes(count: float) -> str:
-    """A size in binary units with one decimal: ``75.0 GiB``."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
-        count /= 1024
-    raise AssertionError("unreachable")
-
-
 def shell_join(argv: tuple[str, ...] | list[str]) -> str:
     """A command line a person can paste into a POSIX shell."""
     import shlex

@@ -6,10 +6,9 @@ import msgspec
 import pytest
 
 from wizard.flow import ROADS, Answers, Journey, Step, advance, answer, back, forget, skip
-from wizard.flow.answers import StartAnswers
+from wizard.flow.answers import StartAnswers, answers_from
 from wizard.flow.journey import _RESULTS
 from wizard.flow.prepare import look_at_machine
-from wizard.flow.answers import answers_from
 
 
 def at(step: Step, mode: str = "install") -> Journey:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.logtext import find_cause, last_error_block, read_line, root_cause
+from wizard.logtext import Cause, find_cause, read_line, shorten
 
 LOGS = Path(__file__).parents[1] / "data" / "logs"
 ERROR = "ERROR 08-03 21:49:23 [core.py:1231] "
@@ -45,6 +45,22 @@ def test_whoever_carried_a_line_it_says_the_same(raw: str) -> None:
 def test_a_line_of_nobodys_logger_is_left_as_it_is(raw: str) -> None:
     line = read_line(raw)
     assert (line.process, line.level, line.text) == ("", "", raw)
+
+
+def cause_in(lines: list[str]) -> Cause | None:
+    return find_cause(read_line(line, number) for number, line in enumerate(lines, 1))
+
+
+def root_cause(lines: list[str]) -> str | None:
+    """The sentence that names the cause, as a person reads it."""
+    cause = cause_in(lines)
+    return cause.text if cause else None
+
+
+def last_error_block(lines: list[str], limit: int = 24) -> tuple[str, ...]:
+    """What a failed start shows: the lines that lead to the cause, the cause the last."""
+    cause = cause_in(lines)
+    return shorten(cause.block, limit) if cause else ()
 
 
 def engine_block(*texts: str) -> list[str]:

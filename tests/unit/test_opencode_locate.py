@@ -101,7 +101,7 @@ def test_root_keys_by_default_only_where_nobody_chose(home: Path, text: str | No
 def test_through_sudo_the_caller_is_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     account = pwd.struct_passwd(("anna", "x", 12345, 12346, "", str(tmp_path / "anna"), "/bin/sh"))
     monkeypatch.setattr(pwd, "getpwuid", {12345: account}.__getitem__)
-    environ = {"HOME": "/root", "SUDO_UID": "12345", "XDG_CONFIG_HOME": "/root/.config"}
+    environ = {"HOME": "/superuser", "SUDO_UID": "12345", "XDG_CONFIG_HOME": "/superuser/.config"}
     target = target_file(environ=environ)
     assert target.path == str(tmp_path / "anna" / ".config" / "opencode" / "opencode.json")
     assert target.owner == (12345, 12346)

@@ -23,8 +23,7 @@ from wizard.opencode import (
     opencode_version,
     prove_change,
 )
-from wizard.opencode.binary import client_environ, listed_models, unconfirmed
-from wizard.opencode.jsonc_edit import MISSING
+from wizard.opencode.binary import client_environ
 from wizard.opencode.metrics import Counters, counters_in, read_counters
 from wizard.serve import Server
 
@@ -260,25 +259,15 @@ def test_finding_opencode(tmp_path: Path) -> None:
         find_opencode(str(tmp_path / "bin"), environ=environ)
 
 
-def test_what_opencode_merged_is_compared(tmp_path: Path) -> None:
+def test_what_opencode_merged_is_asked_of_itself(tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     merged = {"model": "a/b", "provider": {"vllm": {"options": {"apiKey": "***", "baseURL": "u"}}}}
     program.write_text(
-        '#!/bin/sh\n[ "$1" = models ] && { echo vllm/m; echo noise; exit; }\n'
-        f"[ -n \"$BROKEN\" ] && {{ echo 'apiKey: hunter2'; exit 1; }}\necho '{json.dumps(merged)}'\n"
+        f"#!/bin/sh\n[ -n \"$BROKEN\" ] && {{ echo 'apiKey: hunter2'; exit 1; }}\necho '{json.dumps(merged)}'\n"
     )
     program.chmod(0o755)
-    found = merged_config(str(program), environ={"PATH": os.defpath})
-    assert found == merged
-    wanted = {
-        ("model",): "vllm/m",
-        ("provider", "vllm", "options", "apiKey"): "{env:X}",
-        ("provider", "vllm", "options", "baseURL"): "u",
-        ("provider", "vllm", "whitelist"): MISSING,
-    }
-    assert unconfirmed(wanted, found) == ("model",)
+    assert merged_config(str(program), environ={"PATH": os.defpath}) == merged
     assert merged_config(str(program), environ={"PATH": os.defpath, "BROKEN": "1"}) is None
-    assert listed_models(str(program), "vllm", environ={"PATH": os.defpath}) == ("vllm/m",)
 
 
 def test_proxies_stay_for_servers_elsewhere() -> None:

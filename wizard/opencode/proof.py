@@ -21,8 +21,9 @@ from typing import Literal
 import msgspec
 
 from wizard.catalog import leak_markers
+from wizard.child import end_group
 from wizard.i18n import _
-from wizard.opencode.binary import client_environ, end_group, opencode_version
+from wizard.opencode.binary import client_environ, opencode_version
 from wizard.opencode.locate import home
 from wizard.opencode.metrics import Counters, read_counters
 from wizard.opencode.overrides import is_read

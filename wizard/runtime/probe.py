@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from wizard.child import Outcome, run_child
 from wizard.i18n import _
-from wizard.runtime.child import Outcome, run_child
 from wizard.runtime.inside import MARK
 from wizard.runtime.types import Runtime, RuntimeKind
 from wizard.text import inert, one_line

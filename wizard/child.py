@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
@@ -30,12 +31,17 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def run_child(
-    argv: Sequence[str], variables: Mapping[str, str], deadline_s: float, cancel: threading.Event | None
+    argv: Sequence[str],
+    variables: Mapping[str, str],
+    deadline_s: float,
+    cancel: threading.Event | None = None,
+    cwd: Path | None = None,
 ) -> Outcome:
     """Run ``argv`` without input, for ``deadline_s`` seconds at most or until ``cancel`` is set.
 
-    Files take its output, not pipes: a process it leaves behind cannot keep us waiting. Its whole group is
-    killed in the end. Never raises for what the program does or for one that cannot be started.
+    Files take its output, not pipes: a process it leaves behind cannot keep us waiting, and what it wrote is
+    not lost when it ends before a pipe is emptied, as opencode does. Its whole group is killed in the end.
+    Never raises for what the program does or for one that cannot be started.
     """
     stop = cancel or threading.Event()
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -43,6 +49,7 @@ def run_child(
             process = subprocess.Popen(
                 argv,
                 env=variables,
+                cwd=cwd,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=errors,
@@ -53,11 +60,21 @@ def run_child(
         try:
             cut_short = _wait(process, deadline_s, stop)
         finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+            end_group(process)
         code = None if cut_short else process.returncode
         return Outcome(code, _end_of(output), _end_of(errors), cut_short)
+
+
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill whatever is left of a process that leads a group, and reap it."""
+    try:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except (ProcessLookupError, PermissionError):
+        process.kill()
+    process.wait()
 
 
 def _wait(process: subprocess.Popen[bytes], deadline_s: float, stop: threading.Event) -> str:
