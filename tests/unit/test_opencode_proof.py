@@ -262,9 +262,8 @@ def test_finding_opencode(tmp_path: Path) -> None:
 def test_what_opencode_merged_is_asked_of_itself(tmp_path: Path) -> None:
     program = tmp_path / "opencode"
     merged = {"model": "a/b", "provider": {"vllm": {"options": {"apiKey": "***", "baseURL": "u"}}}}
-    program.write_text(
-        f"#!/bin/sh\n[ -n \"$BROKEN\" ] && {{ echo 'apiKey: hunter2'; exit 1; }}\necho '{json.dumps(merged)}'\n"
-    )
+    broken = "[ -n \"$BROKEN\" ] && { echo 'apiKey: hunter2'; exit 1; }"
+    program.write_text(f"#!/bin/sh\n{broken}\necho '{json.dumps(merged)}'\n")
     program.chmod(0o755)
     assert merged_config(str(program), environ={"PATH": os.defpath}) == merged
     assert merged_config(str(program), environ={"PATH": os.defpath, "BROKEN": "1"}) is None

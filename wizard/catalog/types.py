@@ -281,6 +281,12 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
 
     newest: VersionText
     support_floor: VersionText
+    package: str
+    """The npm package a provider block must name."""
+    reserved_provider_prefixes: tuple[str, ...]
+    reasoning_field: str
+    """Field in which earlier thinking is sent back to a vLLM of ``reasoning_field_since_vllm`` or later."""
+    reasoning_field_since_vllm: VersionText
     output_cap: int
     """opencode never asks for more output than this, whatever the limit says."""
     output_cap_env: str
