@@ -27,12 +27,6 @@ from wizard.opencode.types import ConfigRequest
 from wizard.opencode.versions import before
 
 SCHEMA_URL = "https://opencode.ai/config.json"
-PACKAGE = "@ai-sdk/openai-compatible"
-"""opencode's client for such servers. It is bundled; opencode 2 wants it spelled out."""
-
-# vLLM reads earlier thinking from `reasoning` since then, before from opencode's default `reasoning_content`
-# (anomalyco/opencode#30477).
-_REASONING_FIELD_SINCE = "0.16"
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +101,8 @@ def interleaved_field(vllm_version: str | None) -> str | None:
 
     An unknown version is taken for a current one.
     """
-    return None if before(vllm_version, _REASONING_FIELD_SINCE) else "reasoning"
+    facts = opencode_facts()
+    return None if before(vllm_version, facts.reasoning_field_since_vllm) else facts.reasoning_field
 
 
 def _provider_block(
@@ -127,7 +122,7 @@ def _provider_block(
         options[option] = theirs if generous else wanted
     name = get(document, (*path, "name"))
     return {
-        "npm": PACKAGE,
+        "npm": facts.package,
         "name": name if isinstance(name, str) else shown(request.provider_name),
         "options": options,
     }

@@ -6,14 +6,12 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from wizard.catalog import opencode_facts
 from wizard.errors import RefusedError, UsageError
 from wizard.http import is_loopback
 from wizard.i18n import _
 from wizard.opencode.jsonc_edit import MISSING, get
 from wizard.text import inert
-
-# opencode treats ids that begin so in its own ways: with "openai" a 404 is repeated for a minute (1.18.33).
-_TAKEN_PREFIXES = ("openai", "opencode", "github-copilot")
 
 # opencode replaces these in the raw text, wherever they stand: no name from a server may smuggle one in.
 _SUBSTITUTION = re.compile(r"\{(?:env|file):")
@@ -60,11 +58,12 @@ def provider_id(wish: str, explicit: bool, document: Mapping[str, object], url: 
 
     With ``explicit`` the user insists, and the block is taken over. Raises UsageError for an impossible id.
     """
-    if not _PROVIDER.fullmatch(wish) or wish.lower().startswith(_TAKEN_PREFIXES):
+    reserved = opencode_facts().reserved_provider_prefixes
+    if not _PROVIDER.fullmatch(wish) or wish.lower().startswith(reserved):
         raise UsageError(
             _("{name} cannot be the name of the provider.").format(name=inert(wish)),
             _("opencode has its own rules for names that begin with: {prefixes}.").format(
-                prefixes=", ".join(_TAKEN_PREFIXES)
+                prefixes=", ".join(reserved)
             ),
         )
     names = [wish, f"{wish}-local", *(f"{wish}-{number}" for number in range(2, 100))]
