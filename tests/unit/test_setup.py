@@ -168,6 +168,7 @@ class Site:
     def __init__(self, folder: Path, **serve: object) -> None:
         self.home = folder / "home"
         self.home.mkdir()
+        self.variables: dict[str, str] = {}
         (folder / "checkpoint").mkdir()
         (folder / "checkpoint" / "config.json").write_text(
             '{"max_position_embeddings": 65536}', encoding="utf-8"
@@ -200,7 +201,8 @@ proof = false
 
     def environment(self) -> dict[str, str]:
         root = str(Path(__file__).parents[2])
-        return {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": root, "LANG": "C.UTF-8"}
+        own = {"PATH": os.environ["PATH"], "HOME": str(self.home), "PYTHONPATH": root, "LANG": "C.UTF-8"}
+        return own | self.variables
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -269,6 +271,34 @@ def test_a_second_setup_changes_nothing_in_the_configuration(site: Site) -> None
     assert site.run("stop")[0] == 0
     assert site.setup()[0] == 0
     assert (site.config.read_bytes(), site.config.stat().st_mtime_ns) == written
+
+
+def test_a_key_of_the_environment_is_referenced_and_never_written(site: Site) -> None:
+    site.variables["VLLM_API_KEY"] = "sk-secret-of-the-house"
+    code, out, err = site.setup()
+    assert code == 0, err
+    config = site.config.read_text(encoding="utf-8")
+    assert json.loads(config)["provider"]["vllm"]["options"]["apiKey"] == "{env:VLLM_API_KEY}"
+    told = out + err + config + site.run("report", "--output", str(site.home / "sheet.txt"))[1]
+    told += "".join(file.read_text(errors="replace") for file in site.home.rglob("*") if file.is_file())
+    assert "sk-secret-of-the-house" not in told
+
+
+def test_a_key_in_a_file_is_referenced_and_never_written(site: Site) -> None:
+    key = site.home / "key"
+    key.write_text("sk-secret-in-a-file\n", encoding="utf-8")
+    text = site.answers.read_text(encoding="utf-8")
+    site.answers.write_text(text.replace("[serve]", f'[serve]\napi_key_file = "{key}"'), encoding="utf-8")
+    code, out, err = site.setup()
+    assert code == 0, err
+    config = site.config.read_text(encoding="utf-8")
+    assert json.loads(config)["provider"]["vllm"]["options"]["apiKey"] == f"{{file:{key}}}"
+    others = [file for file in site.home.rglob("*") if file.is_file() and file != key]
+    assert "sk-secret-in-a-file" not in out + err + "".join(
+        file.read_text(errors="replace") for file in others
+    )
+    process = psutil.Process(site.servers()[0])
+    assert "sk-secret-in-a-file" not in " ".join(process.cmdline())
 
 
 def test_a_taken_port_is_named_with_its_owner_and_nothing_is_started(site: Site) -> None:

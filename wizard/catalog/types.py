@@ -224,6 +224,9 @@ class StartPace(Sourced, frozen=True, kw_only=True):
 
     fixed_minutes: float
     gib_per_minute: float
+    patience_minutes: float
+    """After this long a start is given up, unless weights are still to come."""
+    download_gib_per_minute: float
 
 
 class VllmFacts(Sourced, frozen=True, kw_only=True):

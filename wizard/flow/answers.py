@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,14 +73,17 @@ class BudgetAnswers(_Section, frozen=True, kw_only=True):
 
 
 class ServeAnswers(_Section, frozen=True, kw_only=True):
-    """``[serve]``: address, key and process. ``timeout_s`` bounds a start; ``offline`` forbids downloads."""
+    """``[serve]``: address, key and process. ``offline`` forbids downloads.
+
+    ``timeout_s`` bounds a start; unset, it follows from what is still to be downloaded.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
     api_key_file: str | None = None
     extra_args: tuple[str, ...] = ()
     detach: bool = True
-    timeout_s: float = 1800.0
+    timeout_s: float | None = None
     offline: bool = False
 
 
@@ -117,6 +121,17 @@ class Answers(_Section, frozen=True, kw_only=True):
     serve: ServeAnswers = ServeAnswers()
     smoke: SmokeAnswers = SmokeAnswers()
     opencode: OpencodeAnswers = OpencodeAnswers()
+
+
+def key_variable(answers: Answers) -> str | None:
+    """The environment variable that holds the server's API key, or None.
+
+    A vLLM started here takes VLLM_API_KEY over from the environment by itself, unless a file names the key.
+    A server elsewhere is only ever sent a key that was named for it.
+    """
+    if answers.start.mode == "connect" or answers.serve.api_key_file is not None:
+        return answers.start.api_key_env
+    return "VLLM_API_KEY" if os.environ.get("VLLM_API_KEY") else None
 
 
 def load_answers(path: Path) -> Answers:
@@ -183,7 +198,7 @@ def _check_ranges(answers: Answers, origin: str) -> None:
     """Bounds a type cannot state; each message names its key."""
     problems = {
         "serve.port": not 1 <= answers.serve.port <= 65535,
-        "serve.timeout_s": answers.serve.timeout_s <= 0,
+        "serve.timeout_s": answers.serve.timeout_s is not None and answers.serve.timeout_s <= 0,
         "budget.concurrency": answers.budget.concurrency < 1,
         "budget.output": answers.budget.output is not None and answers.budget.output < 1,
         "budget.max_model_len": answers.budget.max_model_len != "auto" and answers.budget.max_model_len < 1,

@@ -8,6 +8,7 @@ import msgspec
 
 from wizard.budget import Limits
 from wizard.errors import RefusedError
+from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import opencode_path, prepare
 from wizard.flow.serving import known_model, limits_of, thinks
@@ -51,7 +52,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         reasoning=reasoning,
         interleaved=interleaved_field(server.version) if reasoning else None,
         api_key_file=journey.answers.serve.api_key_file,
-        api_key_env=journey.answers.start.api_key_env,
+        api_key_env=key_variable(journey.answers),
         globals=globals_wanted(wanted.globals, target),
         default_model=wanted.default_model,
         private=wanted.private,

@@ -12,6 +12,7 @@ import msgspec
 from wizard import catalog
 from wizard.budget import make_budget
 from wizard.compat import (
+    Choice,
     Wishes,
     choose,
     choose_best,
@@ -21,6 +22,8 @@ from wizard.compat import (
     version_for,
 )
 from wizard.errors import UnknownNameError, UsageError
+from wizard.fetch import on_disk
+from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
 from wizard.i18n import _
 from wizard.machine import checks, detect
@@ -148,7 +151,8 @@ def make_plan(journey: Journey) -> Journey:
         port=answers.serve.port,
         api_key_file=answers.serve.api_key_file,
         extra_args=answers.serve.extra_args,
-        timeout_s=answers.serve.timeout_s,
+        timeout_s=answers.serve.timeout_s or _patience_s(choice),
+        api_key_env=key_variable(answers),
         kv_cache_dtype=answers.budget.kv_cache_dtype,
         gpu_memory_utilization=answers.budget.gpu_memory_utilization,
         offline=answers.serve.offline,
@@ -166,3 +170,10 @@ def engine_settings(journey: Journey, runtime: Runtime) -> EngineSettings:
         max_model_len=None if budget.max_model_len == "auto" else budget.max_model_len,
         kv_cache_dtype=budget.kv_cache_dtype,
     )
+
+
+def _patience_s(choice: Choice) -> float:
+    """How long a start may take: longer where vLLM has to download the weights first."""
+    pace = catalog.vllm_facts().start_pace
+    missing = 0.0 if on_disk(choice.checkpoint) else choice.weights_gib or 0.0
+    return 60 * (pace.patience_minutes + missing / pace.download_gib_per_minute)

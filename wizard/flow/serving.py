@@ -16,7 +16,7 @@ import msgspec
 from wizard.budget import Limits, limits
 from wizard.catalog import Model, find_model
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError, WizardError
-from wizard.flow.answers import Answers
+from wizard.flow.answers import Answers, key_variable
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
 from wizard.i18n import _
@@ -60,7 +60,10 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
     if journey.runtime is not None and journey.runtime.kind == "assumed" and not journey.simulated:
         raise RefusedError(
             _("No installed vLLM was found on this machine."),
-            _("Install vLLM and run this again, or name it with [runtime] path or command."),
+            _(
+                "Install it: python3 -m venv ~/vllm && ~/vllm/bin/pip install vllm=={version} "
+                "(or name one with [runtime] path or command)."
+            ).format(version=journey.runtime.version),
         )
     journey = prepare(journey)
     started = plan
@@ -234,7 +237,7 @@ def key_of(answers: Answers) -> str | None:
 
     Raises UsageError when the variable is not set, or the file cannot be read or is empty.
     """
-    variable = answers.start.api_key_env
+    variable = key_variable(answers)
     if variable is None:
         return read_key(answers.serve.api_key_file)
     if not os.environ.get(variable):

@@ -19,13 +19,17 @@ _FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where and how the server runs. ``timeout_s`` is how long a start may take."""
+    """Where and how the server runs. ``timeout_s`` is how long a start may take.
+
+    The key is in a file, or in a variable of the environment that vLLM reads by itself.
+    """
 
     host: str = "127.0.0.1"
     port: int = 8000
     api_key_file: str | None = None
+    api_key_env: str | None = None
     extra_args: tuple[str, ...] = ()
-    timeout_s: float = 1800.0
+    timeout_s: float
     kv_cache_dtype: str = "auto"
     gpu_memory_utilization: float | None = None
     offline: bool = False
@@ -242,7 +246,9 @@ def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[
                 refuses=True,
             )
         )
-    if settings.host not in ("127.0.0.1", "localhost", "::1") and settings.api_key_file is None:
+    if settings.host not in ("127.0.0.1", "localhost", "::1") and not (
+        settings.api_key_file or settings.api_key_env
+    ):
         refused.append(
             Reason(
                 code="open-without-key",

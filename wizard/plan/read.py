@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from wizard.budget import Limits
+from wizard.catalog import vllm_facts
 from wizard.errors import CorruptDataError, UsageError
 from wizard.i18n import _
 from wizard.memory import MemoryPlan
@@ -75,7 +76,7 @@ def _from_printed(printed: _Printed) -> LaunchPlan:
         reasoning_parser=values.get("--reasoning-parser"),
         host=values.get("--host") or "127.0.0.1",
         port=int(values.get("--port") or 8000),
-        timeout_s=1800.0,
+        timeout_s=60 * vllm_facts().start_pace.patience_minutes,
         limits=printed.limits,
         memory=printed.memory,
         reasons=(),
