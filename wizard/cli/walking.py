@@ -36,10 +36,12 @@ from wizard.text import shell_join
 
 def setup(
     answers: AnswersOption = None,
-    yes: Annotated[bool, typer.Option("--yes")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
-    resuming: Annotated[bool, typer.Option("--resume")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=_("Show what would be done."))] = False,
+    resuming: Annotated[
+        bool, typer.Option("--resume", help=_("Go on with the answers of last time."))
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help=_("Forget an unfinished set-up."))] = False,
 ) -> int:
     """The whole wizard without screens. 0: proved and written; 1: refused, or something does not work."""
     if resuming and (fresh or answers is not None):
