@@ -85,9 +85,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         checks.clear_options()
         for check in journey.checks:
             checks.add_line(check.status, wording.check_title(check.id), check.detail)
-        worst = next((n for n, word in enumerate(words) if word == "fail"), None)
-        worst = words.index("warn") if worst is None and "warn" in words else worst
-        checks.highlighted = worst or 0
+        checks.highlighted = next((words.index(word) for word in ("fail", "warn") if word in words), 0)
         checks.focus()
 
     @on(OptionList.OptionHighlighted)

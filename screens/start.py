@@ -81,6 +81,13 @@ class StartScreen(StepScreen, inherit_bindings=False):
             self.journey = journey
             self.note = note
 
+    class Choosing(Message):
+        """The express road reached a step."""
+
+        def __init__(self, title: str) -> None:
+            super().__init__()
+            self.title = title
+
     def __init__(self, journey: Journey) -> None:
         super().__init__(journey)
         self._earlier: Journey | None = None
@@ -93,13 +100,13 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     def show(self) -> None:
         """List the roads; going on is one only when there is something to go on with."""
-        roads = self.query_one("#roads", OptionList)
-        roads.clear_options()
+        offered = self.query_one("#roads", OptionList)
+        offered.clear_options()
         for road, (title, _explanation) in ROADS.items():
             if road != "resume" or self._earlier is not None:
-                roads.add_option(Option(_(title), id=road))
-        roads.highlighted = 0
-        roads.focus()
+                offered.add_option(Option(_(title), id=road))
+        offered.highlighted = 0
+        offered.focus()
 
     def begin(self) -> None:
         """Look for a receipt of an unfinished set-up."""
@@ -127,8 +134,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     def action_next(self) -> None:
         """Take the highlighted road."""
-        roads = self.query_one("#roads", OptionList)
-        option = roads.highlighted_option
+        option = self.query_one("#roads", OptionList).highlighted_option
         if option is not None:
             self.action_road(option.id or "install")
 
@@ -158,13 +164,6 @@ class StartScreen(StepScreen, inherit_bindings=False):
     def _tell(self, event: object) -> None:
         if isinstance(event, flow.StepEvent):
             self.post_message(self.Choosing(event.title))
-
-    class Choosing(Message):
-        """The express road reached a step."""
-
-        def __init__(self, title: str) -> None:
-            super().__init__()
-            self.title = title
 
     @on(Choosing)
     def _choosing(self, event: Choosing) -> None:

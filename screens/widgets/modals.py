@@ -178,7 +178,7 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
         fields = list(self.query(Input))
         if event.input is not fields[-1]:
             fields[fields.index(event.input) + 1].focus()
-        elif fields[0].value.strip():
+        elif any(field.value.strip() for field in fields):
             self.dismiss(tuple(field.value.strip() for field in fields))
         else:
             fields[0].focus()
