@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens import results, roads
+from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.checklist import marked
 from screens.widgets.modals import AskModal
@@ -84,7 +84,7 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
         question = (_("File to read: a log of vLLM, or what opencode printed"), log)
         given = await self.app.push_screen_wait(AskModal(_("Something is broken"), (question,)))
         if given is not None:
-            changed = roads.diagnose_log(self.journey, given[0])
+            changed = flow.diagnose_log(self.journey, given[0])
             self.journey = flow.advance(flow.forget(changed, Step.DIAGNOSE))
             self.begin()
 

@@ -94,8 +94,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         self.query_one("#where", Static).update("\n".join(results.change_lines(change)))
         self.query_one("#diff", Static).update(coloured(change.diff or _("Nothing has to be changed.")))
         if self.journey.answers.opencode.globals == "ask":
-            # A new file is the wizard's own: there is nobody else in it to be touched.
-            self.query_one("#globals", Tick).ticked = change.before is None
+            self.query_one("#globals", Tick).ticked = change.sets_globals
         for tick in self.query(Tick):
             tick.disabled = change.written
         lines = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []

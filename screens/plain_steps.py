@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from screens import figures, roads, wording
+from screens import figures, wording
 from screens.dialogue import Dialogue
 from screens.moves import Move, Outcome
 from wizard import flow
@@ -37,18 +37,18 @@ def start(dialogue: Dialogue, journey: Journey) -> Outcome:
         case "connect":
             url = dialogue.text(_("Address of the running vLLM"), "http://127.0.0.1:8000/v1")
             key = dialogue.text(_("File with its API key, Enter for none"))
-            return Outcome(Move.NEXT, flow.connect(roads.connect_to(journey, url, key)))
+            return Outcome(Move.NEXT, flow.connect(flow.connect_to(journey, url, key)))
         case "broken":
             log = dialogue.text(_("File to read: a log of vLLM, or what opencode printed"), "vllm.log")
-            return Outcome(Move.NEXT, roads.diagnose_log(journey, log))
+            return Outcome(Move.NEXT, flow.diagnose_log(journey, log))
         case "rehearse":
             names = [(name, name) for name in machine_names()]
-            name = dialogue.choose(_("Which machine shall be played?"), names, wording.REHEARSAL_MACHINE)
-            return Outcome(Move.NEXT, roads.rehearse_on(journey, name))
+            name = dialogue.choose(_("Which machine shall be played?"), names, flow.REHEARSAL_MACHINE)
+            return Outcome(Move.NEXT, flow.rehearse_on(journey, name))
         case "install":
-            return Outcome(Move.NEXT, roads.take(journey, "install"))
+            return Outcome(Move.NEXT, flow.take_road(journey, "install"))
         case _:
-            return Outcome(Move.GO, flow.choose_for_me(roads.take(journey, "install"), _tell(dialogue)))
+            return Outcome(Move.GO, flow.choose_for_me(flow.take_road(journey, "install"), _tell(dialogue)))
 
 
 def _tell(dialogue: Dialogue) -> Callable[[object], None]:
@@ -77,7 +77,7 @@ def machine(dialogue: Dialogue, journey: Journey) -> Outcome:
         case "again":
             return Outcome(Move.GO, flow.forget(journey, Step.MACHINE))
         case "practise":
-            return Outcome(Move.NEXT, roads.rehearse_on(journey, wording.REHEARSAL_MACHINE))
+            return Outcome(Move.NEXT, flow.rehearse_on(journey, flow.REHEARSAL_MACHINE))
         case _:
             return Outcome(Move.NEXT, journey)
 

@@ -6,9 +6,8 @@ Like ``screens.wording``: pure, plain text, for both front ends.
 from __future__ import annotations
 
 from screens.figures import count, letter
-from wizard import paths
 from wizard.diagnosis import Diagnosis, Finding
-from wizard.flow import Journey
+from wizard.flow import Journey, receipt_path
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange, Proof
 from wizard.serve import Server
@@ -83,7 +82,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
         lines += ["", _("The stand-in for vLLM is stopped when you leave. Everything it wrote lies in:")]
         lines.append(f"  {journey.scratch}")
     else:
-        lines += [_("Receipt:        {path}").format(path=paths.receipt_path()), ""]
+        lines += [_("Receipt:        {path}").format(path=receipt_path(journey)), ""]
         if run is not None:
             lines.append(_("Stop vLLM:      {command}").format(command="vllm-opencode stop"))
         if change is not None and change.written:

@@ -11,7 +11,6 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens import roads
 from screens.base import COMMON_KEYS, StepScreen
 from screens.moves import Move
 from screens.widgets.modals import AskModal, MachineModal
@@ -146,11 +145,11 @@ class StartScreen(StepScreen, inherit_bindings=False):
             case "resume" if self._earlier is not None:
                 self.finish(Move.GO, self._earlier)
             case "express":
-                self.journey = roads.take(self.journey, "install")
+                self.journey = flow.take_road(self.journey, "install")
                 self._after = Move.GO
                 self.perform(_("Choosing for you…"), self._choose)
             case "install":
-                self.finish(Move.NEXT, roads.take(self.journey, "install"))
+                self.finish(Move.NEXT, flow.take_road(self.journey, "install"))
             case "connect":
                 self._ask_address()
             case "broken":
@@ -183,7 +182,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
         )
         given = await self.app.push_screen_wait(AskModal(_("Connect to a running vLLM"), questions))
         if given is not None:
-            self.journey = roads.connect_to(self.journey, *given)
+            self.journey = flow.connect_to(self.journey, *given)
             self._after = Move.NEXT
             self.perform(_("Asking {url}…").format(url=given[0]), flow.connect)
 
@@ -193,11 +192,11 @@ class StartScreen(StepScreen, inherit_bindings=False):
         questions = ((_("File to read: a log of vLLM, or what opencode printed"), log),)
         given = await self.app.push_screen_wait(AskModal(_("Something is broken"), questions))
         if given is not None:
-            self.finish(Move.NEXT, roads.diagnose_log(self.journey, given[0]))
+            self.finish(Move.NEXT, flow.diagnose_log(self.journey, given[0]))
 
     @work
     async def _ask_machine(self) -> None:
         modal = MachineModal(self.journey.answers.machine.simulate)
         name = await self.app.push_screen_wait(modal)
         if name is not None:
-            self.finish(Move.NEXT, roads.rehearse_on(self.journey, name))
+            self.finish(Move.NEXT, flow.rehearse_on(self.journey, name))

@@ -9,15 +9,12 @@ from screens.figures import context, count, gib, letter
 from wizard.budget import explain
 from wizard.catalog import Origin
 from wizard.compat import Row
-from wizard.flow import ChosenEvent, Journey
+from wizard.flow import REHEARSAL_MACHINE, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
 from wizard.memory import MemoryPlan
 from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
-
-REHEARSAL_MACHINE = "gb10"
-"""The recorded machine that is offered first."""
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
 _CHECKS = {

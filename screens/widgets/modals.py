@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.wording import REHEARSAL_MACHINE
 from wizard.errors import WizardError
+from wizard.flow import REHEARSAL_MACHINE
 from wizard.i18n import N_, _
 from wizard.machine import machine_names
 

@@ -382,6 +382,19 @@ def test_another_plan_does_not_take_over_the_address_of_an_earlier_one(site: Sit
     assert site.servers() == before
 
 
+def test_a_stand_in_ends_when_whoever_practised_is_gone(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    process = site.start("--simulate", "gb10", "launch", "--yes", "--attach", "--json")
+    assert process.stdout is not None
+    ready = next(event for line in process.stdout if (event := json.loads(line))["event"] == "ready")
+    site.port = int(ready["base_url"].rpartition(":")[2].partition("/")[0])
+    (server,) = [psutil.Process(pid) for pid in site.servers()]
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    psutil.wait_procs([server], timeout=DEADLINE_S)
+    assert not server.is_running()
+
+
 def test_launch_fails_clearly_when_the_checkpoint_is_not_there(site: Site) -> None:
     text = site.answers.read_text(encoding="utf-8")
     site.answers.write_text(

@@ -80,6 +80,7 @@ def plan_change(
         limit=planned.limit,
         overridden_by=overrides(target.path, planned.wanted(), environ=environ, cwd=_start(target, cwd)),
         warnings=warnings,
+        sets_globals=request.globals,
         scope=target.scope,
         owner=target.owner,
     )
