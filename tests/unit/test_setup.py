@@ -176,6 +176,7 @@ class Site:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = serve.pop("port", None) or probe.getsockname()[1]
+        self.name = "checkpoint"
         fault = serve.pop("fault", None)
         extra = ["--rehearsal-pace", "0", *(["--rehearsal-fault", str(fault)] if fault else [])]
         self.answers = folder / "answers.toml"
@@ -265,12 +266,63 @@ def test_what_setup_wrote_is_taken_back_by_undo(site: Site) -> None:
     assert site.config.read_bytes() == before
 
 
-def test_a_second_setup_changes_nothing_in_the_configuration(site: Site) -> None:
+def test_what_setup_created_is_removed_by_undo(site: Site) -> None:
+    assert site.setup()[0] == 0
+    assert site.run("report", "--output", str(site.home / "sheet.txt"))[0] == 0
+    assert site.name in (site.home / "sheet.txt").read_text(encoding="utf-8")
+    assert site.run("undo")[0] == 0
+    assert not site.config.exists()
+
+
+def test_a_second_setup_changes_nothing_and_undo_still_goes_back_to_the_start(site: Site) -> None:
+    site.config.parent.mkdir(parents=True)
+    site.config.write_bytes(b'{"theme": "night"}')
     assert site.setup()[0] == 0
     written = site.config.read_bytes(), site.config.stat().st_mtime_ns
     assert site.run("stop")[0] == 0
     assert site.setup()[0] == 0
     assert (site.config.read_bytes(), site.config.stat().st_mtime_ns) == written
+    assert site.run("undo")[0] == 0
+    assert site.config.read_bytes() == b'{"theme": "night"}'
+
+
+def test_undo_after_two_changes_goes_back_to_what_the_user_had(site: Site) -> None:
+    site.config.parent.mkdir(parents=True)
+    site.config.write_bytes(b'{"theme": "night"}')
+    assert site.setup()[0] == 0
+    assert site.run("configure", "--yes", "--output", "4096")[0] == 0
+    assert site.run("undo")[0] == 0
+    assert site.config.read_bytes() == b'{"theme": "night"}'
+
+
+def test_what_the_user_changed_in_between_is_never_undone(site: Site) -> None:
+    assert site.setup()[0] == 0
+    with site.config.open("ab") as file:
+        file.write(b"// mine\n")
+    code, out, _err = site.run("undo", "--json")
+    assert code == 1
+    assert [entry["path"] for entry in json.loads(out)["kept"]] == [str(site.config)]
+    assert site.config.read_bytes().endswith(b"// mine\n")
+
+
+def test_a_server_found_running_is_not_stopped_by_a_failure_of_a_later_setup(site: Site) -> None:
+    assert site.setup()[0] == 0
+    before = site.servers()
+    site.config.write_text("{ broken", encoding="utf-8")
+    code, _out, err = site.setup()
+    assert code == 1, err
+    assert site.servers() == before
+
+
+def test_a_reader_that_goes_away_stops_the_setup_and_says_so(site: Site) -> None:
+    command = f"{sys.executable} -m wizard setup --answers {site.answers} --yes"
+    line = f"{command} | head -2; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], env=site.environment(), capture_output=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 1
+    assert b"stopped" in done.stderr
+    assert site.servers() == []
 
 
 def test_a_key_of_the_environment_is_referenced_and_never_written(site: Site) -> None:

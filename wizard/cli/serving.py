@@ -15,6 +15,7 @@ from wizard.cli import output
 from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
+from wizard.cli.signals import like_interrupt
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow import choose_model, free_port, make_plan, need, rate_models, smoke_test
 from wizard.flow import connect as connect_journey
@@ -53,9 +54,11 @@ def launch(
     plan = need(planned.plan)
     if not planned.simulated and not plan.refused:
         consent(_("Start {command} …?").format(command=" ".join(plan.command)), yes)
+    detached = planned.answers.serve.detach and not planned.simulated
+    like_interrupt(hangup=not detached)
     launched = launch_journey(planned, show_event, threading.Event())
     run = need(launched.run)
-    if planned.answers.serve.detach and not planned.simulated:
+    if detached:
         output.say(_("It goes on without this window. Stop it with: vllm-opencode stop"))
         return 0
     if planned.simulated and attach is None:
@@ -242,7 +245,8 @@ def rehearse(
     if current().json:
         output.event({"base_url": address, "fault": fault})
     output.say(_("Rehearsal, not a real vLLM: {url}. Ctrl-C ends it.").format(url=address))
-    stand_in = subprocess.Popen([*rehearsal.command(), *words])
+    like_interrupt(hangup=True)
+    stand_in = subprocess.Popen([*rehearsal.command(), *words, "--rehearsal-with-parent"])
     try:
         return 0 if stand_in.wait() == 0 else 1
     except KeyboardInterrupt:

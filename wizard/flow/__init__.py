@@ -11,6 +11,7 @@ from wizard.flow.answers import (
     SmokeAnswers,
     StartAnswers,
     answers_from,
+    check_answers,
     load_answers,
 )
 from wizard.flow.client import plan_configuration, prove, write_configuration
@@ -71,6 +72,7 @@ __all__ = [
     "answer",
     "answers_from",
     "back",
+    "check_answers",
     "choose_for_me",
     "choose_model",
     "chosen",

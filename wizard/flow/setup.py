@@ -182,9 +182,10 @@ def run_setup(
     try:
         journey = _prove_and_write(journey, emit, cancel, dry_run)
     except BaseException:
-        serving.stop_server(journey)
+        if journey.started_here:
+            serving.stop_server(journey)
         raise
-    if journey.simulated or not answers.serve.detach:
+    if journey.simulated or (journey.started_here and not answers.serve.detach):
         journey = serving.stop_server(journey)
     return journey
 

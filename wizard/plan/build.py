@@ -15,7 +15,7 @@ from wizard.machine import Gpu, Machine
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 from wizard.runtime import Runtime
 
-_FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key")
+_FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -269,7 +269,7 @@ def _user_edits(arguments: Sequence[str]) -> tuple[PlanEdit, ...]:
         if option.flag in _FIELDS_OF_THE_PLAN:
             raise UsageError(
                 _("{flag} does not belong into extra_args.").format(flag=option.flag),
-                _("Use the key of the answers file: host, port, api_key_file, or served_name."),
+                _("Use the answers host, port, served_name or api_key_file, or export HF_TOKEN."),
             )
     if not options:
         return ()
