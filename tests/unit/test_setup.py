@@ -438,9 +438,8 @@ def test_a_stand_in_ends_when_whoever_practised_is_gone(tmp_path: Path) -> None:
     site = Site(tmp_path)
     process = site.start("--simulate", "gb10", "launch", "--yes", "--attach", "--json")
     assert process.stdout is not None
-    ready = next(event for line in process.stdout if (event := json.loads(line))["event"] == "ready")
-    site.port = int(ready["base_url"].rpartition(":")[2].partition("/")[0])
-    (server,) = [psutil.Process(pid) for pid in site.servers()]
+    next(line for line in process.stdout if json.loads(line)["event"] == "milestone")
+    (server,) = psutil.Process(process.pid).children()
     process.kill()
     process.communicate(timeout=DEADLINE_S)
     psutil.wait_procs([server], timeout=DEADLINE_S)
