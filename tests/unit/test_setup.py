@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, WizardError
-from wizard.flow import Journey, answers_from, run_setup, serving
+from wizard.flow import Journey, answers_from, free_port, run_setup, serving
 from wizard.flow.setup import ChosenEvent, DoneEvent, StepEvent
 
 DEADLINE_S = 60
@@ -49,6 +49,8 @@ def nothing_left(own_home: Path) -> Iterator[None]:
 
 def setup(cancel: threading.Event | None = None, **sections: dict[str, Any]) -> tuple[Journey, list[object]]:
     events: list[object] = []
+    # A port of its own: other tests rehearse at the same time.
+    sections["serve"] = {"port": free_port()} | sections.get("serve", {})
     raw = {"machine": {"simulate": "gb10"}} | sections
     done = run_setup(
         answers_from(raw, "test"),

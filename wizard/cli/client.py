@@ -12,13 +12,14 @@ from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis
+from wizard.diagnosis import Diagnosis, edit_of
 from wizard.errors import UsageError
 from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
+from wizard.plan import describe
 from wizard.report import write_report
 
 
@@ -111,7 +112,13 @@ def configure(
 
 
 def _say_change(change: OpencodeChange) -> None:
-    output.say(f"{change.path}: {change.action}")
+    words = {
+        "created": _("a new file"),
+        "updated": _("to be changed"),
+        "unchanged": _("nothing to change"),
+        "refused": _("refused"),
+    }
+    output.say(f"{change.path}: {words[change.action]}")
     output.say(change.diff)
     for warning in change.warnings:
         output.say(_("Note: {text}").format(text=warning))
@@ -156,7 +163,13 @@ def diagnose(
 
 
 def _say_diagnosis(found: Diagnosis) -> None:
-    output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=found.verdict))
+    words = {
+        "healthy": _("nothing is wrong"),
+        "failed": _("a failure, and its cause is known"),
+        "unknown": _("a failure of unknown cause"),
+        "incomplete": _("it ends before one can tell; give the whole log"),
+    }
+    output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=words[found.verdict]))
     for finding in found.findings:
         output.say()
         output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
@@ -165,6 +178,9 @@ def _say_diagnosis(found: Diagnosis) -> None:
         output.say("  " + _(finding.cause))
         for number, remedy in enumerate(finding.remedies, start=1):
             output.say(f"  {number}  {_(remedy.title)}")
+            edit = edit_of(remedy)
+            for line in describe(edit) if edit else ():
+                output.say(f"       {line}")
             for command in remedy.commands:
                 output.say(f"       {command}")
 

@@ -199,6 +199,9 @@ def _refuse_unknown_keys(raw: Mapping[str, Any], origin: str) -> None:
                 )
 
 
+_RANGES = {"serve.port": "1…65535", "budget.gpu_memory_utilization": "0…1"}
+
+
 def check_answers(answers: Answers, origin: str) -> None:
     """Bounds a type cannot state. Raises CorruptDataError with the key and ``origin``, where it stands."""
     positive = {
@@ -214,7 +217,10 @@ def check_answers(answers: Answers, origin: str) -> None:
     problems["budget.gpu_memory_utilization"] = share is not None and not 0 < share <= 1
     for key, wrong in problems.items():
         if wrong:
-            raise CorruptDataError(_("{origin}: {key} is out of range.").format(origin=origin, key=key))
+            raise CorruptDataError(
+                _("{origin}: {key} is out of range.").format(origin=origin, key=key),
+                _("It must be {range}.").format(range=_RANGES.get(key, _("more than 0"))),
+            )
     for key, text in _texts(msgspec.to_builtins(answers)):
         if not text or not text.isprintable():
             raise CorruptDataError(

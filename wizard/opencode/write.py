@@ -149,7 +149,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         return planned, _edited(text, planned)
     except JsoncError as error:
         raise RefusedError(
-            _("{path}, {place}").format(path=path, place=error.message),
+            _("{path}, {place}.").format(path=path, place=error.message),
             _("Correct it there first; nothing was written."),
         ) from error
 
