@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
-from rich.text import Text
 from textual import work
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.worker import WorkerFailed
 
 from screens.base import StepScreen
 from screens.budget import BudgetScreen
@@ -17,7 +17,7 @@ from screens.done import DoneScreen
 from screens.launch import LaunchScreen
 from screens.machine import MachineScreen
 from screens.model import ModelScreen
-from screens.moves import goes_on, runs_here, worth_keeping
+from screens.moves import goes_on, kept_words, left_early, runs_here, worth_keeping
 from screens.opencode import OpencodeScreen
 from screens.runtime import RuntimeScreen
 from screens.smoke import SmokeScreen
@@ -52,7 +52,7 @@ SCREENS: dict[Step, type[StepScreen]] = {
 
 
 class WizardApp(App[int], inherit_bindings=False):
-    """The wizard in a terminal. Its result is the exit code."""
+    """The wizard in a terminal. Result: the exit code. ``farewell``: a last line to print, or empty."""
 
     TITLE = "vllm-opencode"
     CSS_PATH = "base.tcss"
@@ -67,6 +67,21 @@ class WizardApp(App[int], inherit_bindings=False):
     def __init__(self, journey: Journey | None = None) -> None:
         super().__init__()
         self.journey = Journey() if journey is None else journey
+        self.farewell = ""
+
+    @property
+    def failure(self) -> Exception | None:
+        """What nobody expected and ended the application."""
+        return self._exception
+
+    def _handle_exception(self, error: Exception) -> None:
+        """Close without Textual's own traceback: whoever ran the application tells of ``failure``."""
+        if self._exception is None:
+            cause = error.error if isinstance(error, WorkerFailed) else error
+            self._exception = cause if isinstance(cause, Exception) else error
+            self._exception_event.set()
+        self._return_code = 1
+        self._close_messages_no_wait()
 
     def on_mount(self) -> None:
         """Begin at the step the journey stands at."""
@@ -81,54 +96,63 @@ class WizardApp(App[int], inherit_bindings=False):
             if not outcome.at_end:
                 self.journey = outcome.moved
                 await self._keep(self.journey)
-            elif await self._end(self.journey):
+            elif await self._end(self.journey, 0):
                 return
 
-    async def _keep(self, journey: Journey) -> None:
+    async def _keep(self, journey: Journey) -> bool:
         """Write the receipt, so that a later start can go on here; there is none before anything is known."""
         if not worth_keeping(journey):
-            return
+            return False
         try:
             await asyncio.to_thread(flow.save_progress, journey)
         except WizardError as error:
             await self.push_screen_wait(ErrorModal(error))
+            return False
+        return True
 
     def action_leave(self) -> None:
         """Quit; asks first when something is half done or would go on running."""
         self._ask_to_leave(0)
 
     def action_interrupt(self) -> None:
-        """Quit by ctrl+c: the exit code tells when something was broken off."""
+        """Quit by ctrl+c: the exit code tells."""
         self._ask_to_leave(INTERRUPTED)
 
-    def _ask_to_leave(self, code_of_break: int) -> None:
+    def _ask_to_leave(self, code: int) -> None:
         screen = next((screen for screen in self.screen_stack if isinstance(screen, StepScreen)), None)
         if screen is not None and not isinstance(self.screen, DecideModal | WaitModal):
-            self._leave(screen, code_of_break)
+            self._leave(screen, code)
 
     @work(exclusive=True, group="leave")
-    async def _leave(self, screen: StepScreen, code_of_break: int) -> None:
+    async def _leave(self, screen: StepScreen, code: int) -> None:
         if screen.half_done:
             answers = {"stay": _("Stay here"), "stop": _("Stop it and quit")}
             question = _("vLLM is being started. Quitting now stops it.")
             if await self.push_screen_wait(DecideModal(_("Quit?"), question, answers)) == "stop":
                 self.push_screen(WaitModal(_("Stopping vLLM…")))
                 await screen.abandon()
-                self.exit(code_of_break)
+                await self._part(screen.journey, code)
         else:
-            await self._end(screen.journey)
+            await self._end(screen.journey, code)
 
-    async def _end(self, journey: Journey) -> bool:
+    async def _end(self, journey: Journey, code: int) -> bool:
         """Exit, after deciding what becomes of a server of ours; False: somebody wants to stay."""
         if not runs_here(journey):
-            self.exit(0)
+            await self._part(journey, code)
         elif journey.simulated or (answer := await self._fate_of(journey)) == "stop":
-            await self._stop_and_exit(journey)
+            await self._stop_and_exit(journey, code)
         elif answer == "leave":
-            self.exit(0, message=Text(goes_on(journey)))
+            await self._part(journey, code, goes_on(journey))
         else:
             return False
         return True
+
+    async def _part(self, journey: Journey, code: int, words: str = "") -> None:
+        """Exit with these last words; without any, those about answers that are kept half-way."""
+        if left_early(journey) and await self._keep(journey):
+            words = words or kept_words(journey)
+        self.farewell = words
+        self.exit(code)
 
     async def _fate_of(self, journey: Journey) -> str | None:
         """What shall become of a running vLLM: at the end of the road it goes on, before that it is asked."""
@@ -138,11 +162,11 @@ class WizardApp(App[int], inherit_bindings=False):
         question = _("The vLLM that was started here is still running.")
         return await self.push_screen_wait(DecideModal(_("Quit?"), question, answers))
 
-    async def _stop_and_exit(self, journey: Journey) -> None:
+    async def _stop_and_exit(self, journey: Journey, code: int) -> None:
         self.push_screen(WaitModal(_("Stopping vLLM…")))
         try:
-            await asyncio.to_thread(flow.stop_server, journey)
+            stopped = await asyncio.to_thread(flow.stop_server, journey)
         except WizardError as error:
-            self.exit(1, message=Text(str(error)))
+            await self._part(journey, 1, str(error))
         else:
-            self.exit(0)
+            await self._part(stopped, code, "" if journey.simulated else _("vLLM is stopped."))

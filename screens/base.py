@@ -18,9 +18,9 @@ from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, WorkerError, WorkerState
 
-from screens import figures
+from screens import figures, wording
 from screens.moves import Move, Outcome
-from screens.widgets.keybar import KeyBar, key_name
+from screens.widgets.keybar import KeyBar, key_name, works
 from screens.widgets.modals import ErrorModal, ReadModal
 from screens.widgets.status import Status
 from screens.widgets.stepbar import RehearsalLabel, StepBar
@@ -143,8 +143,13 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         self._outcome = Outcome(move, self.journey if journey is None else journey)
         self.on_screen_resume()
 
+    def on_screen_suspend(self) -> None:
+        """Under a window these keys do nothing: only its own are shown."""
+        self.query(KeyBar).set(visible=False)
+
     def on_screen_resume(self) -> None:
-        """Leave now, if that was decided."""
+        """The keys work again; leave now, if that was decided."""
+        self.query(KeyBar).set(visible=True)
         if self._outcome is not None and self.is_current:
             outcome, self._outcome = self._outcome, None
             self.dismiss(outcome)
@@ -190,13 +195,15 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         self.app.push_screen(ReadModal(_("Why"), self.reasons()))
 
     def action_help(self) -> None:
-        """What this screen is for, and all its keys."""
+        """What this screen is for, the keys that work on it now, and the road it stands on."""
         keys = [
             f"[{key_name(binding)}] {_(binding.description)}"
             for binding in self.BINDINGS
-            if isinstance(binding, Binding) and binding.show
+            if isinstance(binding, Binding) and binding.show and works(self, binding.action)
         ]
         common = _("Tab and Shift+Tab move between the parts, the arrows within one. Ctrl+C leaves too.")
         title = _("Help: {step}").format(step=_(TITLES[self.STEP]))
         lines = ["   ".join(keys[first : first + 3]) for first in range(0, len(keys), 3)]
-        self.app.push_screen(ReadModal(title, [_(self.HELP), "\n".join(lines), common, figures.legend()]))
+        road = wording.road_line(self.journey)
+        paragraphs = [_(self.HELP), "\n".join(lines), common, road, figures.legend()]
+        self.app.push_screen(ReadModal(title, paragraphs))

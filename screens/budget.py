@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -52,6 +52,7 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         self._timer: Timer | None = None
         self._problem = ""
         self._leaving = False
+        self._field = "window"
 
     def compose_body(self) -> ComposeResult:
         """Fields, memory, tokens."""
@@ -117,12 +118,16 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
             self._compute()
 
     def action_change(self, direction: int) -> None:
-        """More or less in the field that has the focus; an empty one starts from what was computed."""
-        field = self.focused
-        if not isinstance(field, NumberField) or field.id is None:
-            return
-        start = field.number if field.number is not None else self._computed(field.id)
-        field.value = str(max(STEPS[field.id], start + direction * STEPS[field.id]))
+        """More or less in the field that had the focus last; an empty one starts from what was computed."""
+        field = self.query_one(f"#{self._field}", NumberField)
+        start = field.number if field.number is not None else self._computed(self._field)
+        field.value = str(max(STEPS[self._field], start + direction * STEPS[self._field]))
+
+    @on(events.DescendantFocus)
+    def _focused(self, event: events.DescendantFocus) -> None:
+        """A click on a key takes the focus, and means the field that had it."""
+        if event.widget.id in STEPS:
+            self._field = event.widget.id
 
     def _computed(self, field: str) -> int:
         budget = self.journey.budget

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -14,9 +13,11 @@ from textual.widgets.option_list import Option
 
 from screens import results
 from screens.base import COMMON_KEYS, StepScreen
-from screens.widgets.checklist import marked
-from screens.widgets.modals import AskModal
+from screens.lookups import read_log
+from screens.widgets.checklist import item_at, marked
+from screens.widgets.modals import LogModal
 from wizard import flow
+from wizard.errors import WizardError
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 
@@ -40,6 +41,10 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
         *(key for key in COMMON_KEYS if key.id != "next"),
     ]
 
+    def __init__(self, journey: Journey) -> None:
+        super().__init__(journey)
+        self._typed = ""
+
     def compose_body(self) -> ComposeResult:
         """Verdict, findings, and the whole of the highlighted one."""
         yield Static(id="verdict", markup=False)
@@ -50,7 +55,19 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     def begin(self) -> None:
         """Read the text, unless that was done before."""
         if self.journey.diagnosis is None:
-            self.perform(_("Reading {file}…").format(file=self.journey.answers.start.log), _diagnosed)
+            self._read(self.journey)
+
+    def _read(self, wanted: Journey) -> None:
+        """Read the file another journey names; what is shown here stands until that succeeds."""
+        self._typed = wanted.answers.start.log or ""
+        self.perform(_("Reading {file}…").format(file=self._typed), lambda _now: read_log(wanted))
+
+    def failed(self, error: BaseException) -> None:
+        """A file that cannot be read: ask again, with what was typed."""
+        if isinstance(error, WizardError):
+            self._ask(self._typed, error.message)
+        else:
+            super().failed(error)
 
     def show(self) -> None:
         """Draw what was found."""
@@ -69,26 +86,22 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
-        if self.journey.diagnosis is not None:
-            finding = self.journey.diagnosis.findings[event.option_index]
+        diagnosis = self.journey.diagnosis
+        finding = item_at(diagnosis.findings, event.option_index) if diagnosis else None
+        if finding is not None:
             self.query_one("#detail", Static).update("\n".join(results.finding_lines(finding)))
 
     @on(OptionList.OptionSelected)
     def _selected(self) -> None:
         self.action_next()
 
-    @work
-    async def action_other(self) -> None:
+    def action_other(self) -> None:
         """Read another file."""
-        log = self.journey.answers.start.log or ""
-        question = (_("File to read: a log of vLLM, or what opencode printed"), log)
-        given = await self.app.push_screen_wait(AskModal(_("Something is broken"), (question,)))
+        self._ask(self.journey.answers.start.log or "")
+
+    @work
+    async def _ask(self, typed: str, problem: str = "") -> None:
+        given = await self.app.push_screen_wait(LogModal(typed, problem))
         if given is not None:
             changed = flow.diagnose_log(self.journey, given[0])
-            self.journey = flow.advance(flow.forget(changed, Step.DIAGNOSE))
-            self.begin()
-
-
-def _diagnosed(journey: Journey) -> Journey:
-    diagnosis = flow.diagnose(journey.answers.start.log or "")
-    return msgspec.structs.replace(journey, diagnosis=diagnosis)
+            self._read(flow.advance(flow.forget(changed, Step.DIAGNOSE)))

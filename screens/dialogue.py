@@ -39,16 +39,29 @@ class Dialogue:
         return answer or default
 
     def choose(
-        self, question: str, options: Sequence[tuple[str, str]], default: str, why: Sequence[str] = ()
+        self,
+        question: str,
+        options: Sequence[tuple[str, str]],
+        default: str,
+        why: Sequence[str] = (),
+        why_each: Sequence[Sequence[str]] = (),
     ) -> str:
-        """The key of one of the options, which are pairs of key and words; ``why`` is told for a ?."""
+        """The key of one of the options, which are pairs of key and words.
+
+        ``why`` is told for a ?. With ``why_each``, the reasons of every option, ``? N`` tells those of
+        option N, and ? alone those of the default.
+        """
         keys = [key for key, _words in options]
         self.say(*(f"{number}. {words}" for number, (_key, words) in enumerate(options, 1)))
-        hint = _("number, ? why, b back, q quit") if why else _("number, b back, q quit")
+        usual = str(keys.index(default) + 1)
+        if why_each:
+            hint = _("number, ? number why, b back, q quit")
+        else:
+            hint = _("number, ? why, b back, q quit") if why else _("number, b back, q quit")
         while True:
-            answer = self.text(f"{question} ({hint})", str(keys.index(default) + 1))
-            if answer == "?" and why:
-                self.say(*why)
+            answer = self.text(f"{question} ({hint})", usual)
+            if answer.startswith("?") and (told := _told(answer[1:].strip(), usual, why, why_each)):
+                self.say(*told)
             elif answer.isdecimal() and 1 <= int(answer) <= len(keys):
                 return keys[int(answer) - 1]
             else:
@@ -74,3 +87,11 @@ class Dialogue:
             if answer in (no, no[0]):
                 return False
             self.say(_("Please type {yes} or {no}.").format(yes=yes, no=no))
+
+
+def _told(asked: str, usual: str, why: Sequence[str], why_each: Sequence[Sequence[str]]) -> Sequence[str]:
+    """What a ? is answered with; nothing: it asks for an option that is not there."""
+    if not why_each:
+        return () if asked else why
+    number = asked or usual
+    return why_each[int(number) - 1] if number.isdecimal() and 1 <= int(number) <= len(why_each) else ()

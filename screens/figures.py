@@ -47,7 +47,7 @@ def bar(share: float, width: int) -> str:
 
 
 def context(tokens: int | None) -> str:
-    """A window in thousands of tokens, as models are sold: ``262k``."""
-    if tokens is None:
+    """A window in units of 1024 tokens, as models are named: ``256k``; a dash where there is none."""
+    if not tokens:
         return "-"
-    return f"{tokens // 1000}k{letter('computed')}"
+    return f"{tokens // 1024}k{letter('computed')}"

@@ -14,11 +14,11 @@ from screens import figures, wording
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.failure import Failure
 from screens.widgets.live import LiveStart
-from screens.widgets.modals import DecideModal
+from screens.widgets.modals import DecideModal, ErrorModal
 from screens.widgets.review import Review
 from screens.widgets.status import Status
 from wizard import flow
-from wizard.errors import LaunchError
+from wizard.errors import LaunchError, RefusedError
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 from wizard.plan import shell
@@ -55,7 +55,8 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         Binding("enter", "start", N_("start vLLM"), id="start"),
         Binding("r", "again", N_("try again"), id="again"),
         Binding("x", "stop", N_("stop"), id="stop"),
-        Binding("l", "log", N_("log larger"), id="log"),
+        Binding("l", "larger", N_("log larger"), id="larger"),
+        Binding("l", "smaller", N_("log smaller"), id="smaller"),
         Binding("y", "copy", N_("copy the command"), id="copy"),
         *COMMON_KEYS,
     ]
@@ -123,7 +124,11 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
             self.query_one("#failure-evidence").focus()
             return
         self._turn_to(Pane.REVIEW)
-        super().failed(error)
+        plan = self.journey.plan
+        if isinstance(error, RefusedError) and plan is not None and plan.runtime_kind == "assumed":
+            self.app.push_screen(ErrorModal(error, wording.install_hint(plan.vllm_version)))
+        else:
+            super().failed(error)
 
     @property
     def half_done(self) -> bool:
@@ -147,8 +152,9 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
                 return self._pane == Pane.FAILURE
             case "stop":
                 return self.busy or server is not None
-            case "log":
-                return self._pane == Pane.LIVE
+            case "larger" | "smaller":
+                enlarged = self.query_one(LiveStart).has_class("-log")
+                return self._pane == Pane.LIVE and enlarged is (action == "smaller")
             case "back" if self.busy:
                 return None
         return super().check_action(action, parameters)
@@ -168,9 +174,15 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         if await self.app.push_screen_wait(DecideModal(_("Stop vLLM"), question, answers)) == "stop":
             self.perform(_("Stopping vLLM…"), flow.stop_server)
 
-    def action_log(self) -> None:
-        """Give the log all the room, or take it back."""
-        self.query_one(LiveStart).toggle_class("-log")
+    def action_larger(self) -> None:
+        """Give the log all the room."""
+        self.query_one(LiveStart).enlarge(True)
+        self.refresh_bindings()
+
+    def action_smaller(self) -> None:
+        """Show the stages above the log again."""
+        self.query_one(LiveStart).enlarge(False)
+        self.refresh_bindings()
 
     def action_copy(self) -> None:
         """Hand the command to the terminal's clipboard."""

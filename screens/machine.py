@@ -13,7 +13,7 @@ from textual.widgets import OptionList, Static
 from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
 from screens.moves import Move
-from screens.widgets.checklist import CheckList
+from screens.widgets.checklist import CheckList, item_at
 from screens.widgets.modals import MachineModal
 from wizard import flow
 from wizard.flow import Step
@@ -90,7 +90,9 @@ class MachineScreen(StepScreen, inherit_bindings=False):
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
-        check = self.journey.checks[event.option_index]
+        check = item_at(self.journey.checks, event.option_index)
+        if check is None:
+            return
         text = f"{check.detail}\n{check.hint}" if check.hint else check.detail
         self.query_one("#detail", Static).update(text)
 

@@ -48,6 +48,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
     CSS_PATH = "model.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "all", N_("show what cannot run"), id="all"),
+        Binding("a", "possible", N_("hide what cannot run"), id="possible"),
         Binding("o", "other", N_("other model or folder"), id="other"),
         *COMMON_KEYS,
     ]
@@ -134,8 +135,8 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         if journey.choice is not None:
             self.finish(Move.NEXT, journey)
             return
-        self.journey, self._leaving = journey, True
-        self.perform(_("Taking this model…"), lambda start: flow.choose_model(flow.rate_models(start)))
+        self._leaving = True
+        self.perform(_("Taking this model…"), lambda _now: flow.choose_model(flow.rate_models(journey)))
 
     def done(self) -> None:
         """Rows to look at, or a choice to go on with."""
@@ -145,11 +146,9 @@ class ModelScreen(StepScreen, inherit_bindings=False):
             self.show()
 
     def failed(self, error: BaseException) -> None:
-        """A model that cannot be taken: show the rows again under the error."""
+        """A model that cannot be taken: what stood here before still does, under the error."""
+        self._leaving = False
         super().failed(error)
-        if self._leaving:
-            self._leaving = False
-            self.begin()
 
     def ready(self) -> bool:
         """Whether there are rows."""
@@ -157,8 +156,9 @@ class ModelScreen(StepScreen, inherit_bindings=False):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There is something to show only where something works and something else does not."""
-        if action == "all":
-            return len({row.verdict == "no" for row in self.journey.rows}) == 2
+        if action in ("all", "possible"):
+            both = len({row.verdict == "no" for row in self.journey.rows}) == 2
+            return both and self._all is (action == "possible")
         return super().check_action(action, parameters)
 
     def reasons(self) -> list[str]:
@@ -167,9 +167,16 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         return [wording.sourced(reason.text, reason.source) for reason in row.reasons] if row else []
 
     def action_all(self) -> None:
-        """Show or hide what cannot run."""
-        self._all = not self._all
+        """Show what cannot run, too."""
+        self._all = True
         self.show()
+        self.refresh_bindings()
+
+    def action_possible(self) -> None:
+        """Show only what can run."""
+        self._all = False
+        self.show()
+        self.refresh_bindings()
 
     @work
     async def action_other(self) -> None:
@@ -179,7 +186,7 @@ class ModelScreen(StepScreen, inherit_bindings=False):
             (_("Name on the hub, as in owner/name"), wanted.id or ""),
             (_("or a folder with a checkpoint"), wanted.path or ""),
         )
-        given = await self.app.push_screen_wait(AskModal(_("Another model"), questions))
+        given = await self.app.push_screen_wait(AskModal(_("Another model"), questions, any_of_them=True))
         if given is not None:
             name, folder = (text or None for text in given)
             self._take(msgspec.structs.replace(wanted, id=name, path=folder, variant=None))

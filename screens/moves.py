@@ -57,6 +57,20 @@ def runs_here(journey: Journey) -> bool:
 
 
 def goes_on(journey: Journey) -> str:
-    """The last line in the terminal: what still runs, and how to stop it."""
-    url = journey.run.base_url if journey.run else ""
-    return _("vLLM goes on at {url}. Stop it with: vllm-opencode stop").format(url=url)
+    """The last line in the terminal: what still runs, how to stop it, and where its log is."""
+    run = flow.need(journey.run)
+    text = _("vLLM goes on at {url}. Stop it with: vllm-opencode stop. Its log: {log}")
+    return text.format(url=run.base_url, log=run.log)
+
+
+def left_early(journey: Journey) -> bool:
+    """Whether the road does not end where the journey stands."""
+    return journey.step is not journey.road[-1]
+
+
+def kept_words(journey: Journey) -> str:
+    """The last line in the terminal when a road is left before its end: where its answers are; or nothing."""
+    if journey.simulated:
+        text = _("The rehearsal is over, nothing real was touched. What it wrote lies in {folder}")
+        return text.format(folder=journey.scratch) if journey.scratch else ""
+    return _("Your answers are kept: the next start offers to go on.")

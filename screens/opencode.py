@@ -28,7 +28,8 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     HELP = N_(
         "The lines marked + are added to opencode's configuration, those marked - are replaced; everything "
         "else of yours is kept as it is, comments included. The file is copied first; undo puts it back. "
-        "The ticks touch all your providers, so they are yours to give. "
+        "The ticks touch all your providers, so they are yours to give; in a new file what touches "
+        "all of them is ticked beforehand, since no settings of yours are in it. "
         "Enter writes; then the real opencode, if it is installed, performs a tool call with it."
     )
     CSS_PATH = "opencode.tcss"
@@ -51,8 +52,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         with VerticalScroll(id="diff-pane"):
             yield Static(id="diff", markup=False)
         yield Tick(_("make it the default model"), wanted.default_model, id="default_model")
-        everyone = _("also set what touches all providers (tidying up, tool output)")
-        yield Tick(everyone, wanted.globals == "yes", id="globals")
+        yield Tick(self._everyone(), wanted.globals == "yes", id="globals")
         private = _("nothing leaves the house (share, updates, web tools off)")
         yield Tick(private, wanted.private, id="private")
         yield Static(id="proof", markup=False)
@@ -93,13 +93,22 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
             return
         self.query_one("#where", Static).update("\n".join(results.change_lines(change)))
         self.query_one("#diff", Static).update(coloured(change.diff or _("Nothing has to be changed.")))
+        everyone = self.query_one("#globals", Tick)
+        everyone.words = self._everyone()
         if self.journey.answers.opencode.globals == "ask":
-            self.query_one("#globals", Tick).ticked = change.sets_globals
+            everyone.ticked = change.sets_globals
         for tick in self.query(Tick):
             tick.disabled = change.written
         lines = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []
         lines += results.proof_lines(proof) if proof else ()
         self.query_one("#proof", Static).update("\n".join(lines))
+
+    def _everyone(self) -> str:
+        """What the second tick sets; where it is ticked beforehand, why."""
+        change = self.journey.change
+        if change is not None and change.action == "created":
+            return _("also set what touches all providers (new file: nothing of yours in it)")
+        return _("also set what touches all providers (tidying up, tool output)")
 
     def action_write(self) -> None:
         """Write the file; the proof comes after it."""

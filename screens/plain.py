@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from screens import plain_server, plain_steps, wording
 from screens.dialogue import Dialogue, Left, WentBack
-from screens.moves import Move, Outcome, goes_on, runs_here, worth_keeping
+from screens.moves import Move, Outcome, goes_on, kept_words, left_early, runs_here, worth_keeping
 from wizard import flow
 from wizard.errors import WizardError
 from wizard.flow import TITLES, Journey, Step
@@ -74,13 +74,16 @@ class PlainWizard:
             self.journey = outcome.moved
             self._keep()
 
-    def _keep(self) -> None:
+    def _keep(self) -> bool:
         """Write the receipt, so that a later start can go on here."""
-        if worth_keeping(self.journey):
-            try:
-                flow.save_progress(self.journey)
-            except WizardError as error:
-                self._dialogue.say(str(error))
+        if not worth_keeping(self.journey):
+            return False
+        try:
+            flow.save_progress(self.journey)
+        except WizardError as error:
+            self._dialogue.say(str(error))
+            return False
+        return True
 
     def _step(self) -> Outcome:
         """One step, again after an error as often as wanted."""
@@ -113,7 +116,9 @@ class PlainWizard:
             self._dialogue.say(wording.rehearsal(self.journey))
 
     def _leave(self) -> None:
-        """Say what goes on, or stop what must not."""
+        """Say what is kept and what goes on, and stop what must not."""
+        if left_early(self.journey) and self._keep() and (words := kept_words(self.journey)):
+            self._dialogue.say(words)
         if not runs_here(self.journey):
             return
         if self.journey.simulated:

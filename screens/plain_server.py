@@ -10,9 +10,10 @@ import msgspec
 
 from screens import figures, results, wording
 from screens.dialogue import Dialogue
+from screens.lookups import read_log
 from screens.moves import Move, Outcome
 from wizard import flow
-from wizard.errors import LaunchError
+from wizard.errors import LaunchError, RefusedError
 from wizard.flow import Journey, Step
 from wizard.i18n import _
 from wizard.serve import Event, Milestone, Progress
@@ -34,6 +35,10 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
         journey = flow.launch(journey, _follow(dialogue), threading.Event())
     except LaunchError as error:
         dialogue.say(*error.evidence)
+        raise
+    except RefusedError as error:
+        if plan.runtime_kind == "assumed":
+            raise RefusedError(error.message, wording.install_hint(plan.vllm_version)) from error
         raise
     dialogue.say(results.server_line(flow.need(journey.server)))
     return Outcome(Move.NEXT, journey)
@@ -106,7 +111,7 @@ def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
 
 def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
     """What a log says."""
-    diagnosis = flow.diagnose(journey.answers.start.log or "")
+    diagnosis = flow.need(read_log(journey).diagnosis)
     dialogue.say(results.diagnosis_line(diagnosis))
     for finding in diagnosis.findings:
         dialogue.say(f"{finding.title} ({finding.fault})", *results.finding_lines(finding))

@@ -8,13 +8,13 @@ import msgspec
 
 from screens import figures, wording
 from screens.dialogue import Dialogue
+from screens.lookups import recorded_machines
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.compat import Row
-from wizard.errors import RefusedError
+from wizard.errors import RefusedError, UsageError
 from wizard.flow import Journey, Step
 from wizard.i18n import _
-from wizard.machine import machine_names
 
 
 def start(dialogue: Dialogue, journey: Journey) -> Outcome:
@@ -42,13 +42,21 @@ def start(dialogue: Dialogue, journey: Journey) -> Outcome:
             log = dialogue.text(_("File to read: a log of vLLM, or what opencode printed"), "vllm.log")
             return Outcome(Move.NEXT, flow.diagnose_log(journey, log))
         case "rehearse":
-            names = [(name, name) for name in machine_names()]
-            name = dialogue.choose(_("Which machine shall be played?"), names, flow.REHEARSAL_MACHINE)
+            machines = tuple(recorded_machines().items())
+            name = dialogue.choose(_("Which machine shall be played?"), machines, flow.REHEARSAL_MACHINE)
             return Outcome(Move.NEXT, flow.rehearse_on(journey, name))
         case "install":
             return Outcome(Move.NEXT, flow.take_road(journey, "install"))
         case _:
-            return Outcome(Move.GO, flow.choose_for_me(flow.take_road(journey, "install"), _tell(dialogue)))
+            return Outcome(Move.GO, _chosen(dialogue, flow.take_road(journey, "install")))
+
+
+def _chosen(dialogue: Dialogue, journey: Journey) -> Journey:
+    try:
+        return flow.choose_for_me(journey, _tell(dialogue))
+    except RefusedError as error:
+        hint = _("To practise without one, choose to rehearse on a recorded machine.")
+        raise RefusedError(error.message, hint) from error
 
 
 def _tell(dialogue: Dialogue) -> Callable[[object], None]:
@@ -97,9 +105,17 @@ def runtime(dialogue: Dialogue, journey: Journey) -> Outcome:
         case "other":
             path = dialogue.text(_("Folder of the virtual environment, or the vllm executable"))
             wanted = msgspec.structs.replace(journey.answers.runtime, path=path or None, command=None)
-            return Outcome(Move.GO, flow.answer(journey, Step.RUNTIME, runtime=wanted))
+            return Outcome(Move.GO, _named(flow.answer(journey, Step.RUNTIME, runtime=wanted)))
         case _:
             return Outcome(Move.NEXT, journey)
+
+
+def _named(wanted: Journey) -> Journey:
+    """Look at once: a journey with a vLLM that does not answer is not kept."""
+    try:
+        return flow.find_runtime(wanted)
+    except UsageError as error:
+        raise UsageError(error.message, _("Try again, and name another one.")) from error
 
 
 def model(dialogue: Dialogue, journey: Journey) -> Outcome:
@@ -114,8 +130,8 @@ def model(dialogue: Dialogue, journey: Journey) -> Outcome:
             _("No model of the table works here."), _("Go back, or rehearse on a recorded machine.")
         )
     options = [(f"{row.model}/{row.variant}", _row(row)) for row in possible]
-    why = [f"{row.name} {row.variant}: {reason.text}" for row in possible for reason in row.reasons]
-    picked = dialogue.choose(_("Which model?"), options, options[0][0], why)
+    why = [[f"{row.name} {row.variant}: {reason.text}" for reason in row.reasons] for row in possible]
+    picked = dialogue.choose(_("Which model?"), options, options[0][0], why_each=why)
     row = next(row for row, (key, _words) in zip(possible, options, strict=True) if key == picked)
     wanted = msgspec.structs.replace(journey.answers.model, id=row.model, variant=row.variant, path=None)
     journey = flow.answer(journey, Step.MODEL, model=wanted)

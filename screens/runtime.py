@@ -13,8 +13,8 @@ from textual.widgets.option_list import Option
 
 from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
-from screens.widgets.checklist import marked
-from screens.widgets.modals import AskModal, ReadModal
+from screens.widgets.checklist import item_at, marked
+from screens.widgets.modals import AskModal, ErrorModal, ReadModal
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
@@ -50,11 +50,17 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
 
     def action_again(self) -> None:
         """Look for installed vLLMs."""
-        self._take(self.journey)
+        self._look(self.journey)
 
-    def _take(self, journey: Journey) -> None:
-        self.journey = flow.forget(journey, Step.RUNTIME)
-        self.perform(_("Looking for vLLM and asking it…"), flow.find_runtime)
+    def _look(self, wanted: Journey) -> None:
+        """Look as the answers of another journey want it; what is known here stands until that succeeds."""
+        words = _("Looking for vLLM and asking it…")
+        self.perform(words, lambda _now: flow.find_runtime(flow.forget(wanted, Step.RUNTIME)))
+
+    def failed(self, error: BaseException) -> None:
+        """What was named does not answer: what to do about it is done on this screen."""
+        hint = _("Name another one with [o], or look again with [r].")
+        self.app.push_screen(ErrorModal(error, hint))
 
     def show(self) -> None:
         """List what was found, the one in use highlighted."""
@@ -77,12 +83,15 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
-        lines = wording.runtime_details(self._runtimes()[event.option_index], self.journey.simulated)
+        runtime = item_at(self._runtimes(), event.option_index)
+        lines = wording.runtime_details(runtime, self.journey.simulated) if runtime else ()
         self.query_one("#detail", Static).update("\n".join(lines))
 
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
-        chosen = self._runtimes()[event.option_index]
+        chosen = item_at(self._runtimes(), event.option_index)
+        if chosen is None or self.busy:
+            return
         if chosen.problem:
             self.app.push_screen(ReadModal(_("This vLLM does not answer"), [chosen.path, chosen.problem]))
             return
@@ -110,7 +119,7 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
         given = await self.app.push_screen_wait(AskModal(_("Another vLLM"), questions))
         if given is not None:
             wanted = msgspec.structs.replace(wanted, path=given[0], command=None)
-            self._take(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))
+            self._look(flow.answer(self.journey, Step.RUNTIME, runtime=wanted))
 
 
 def _status(runtime: Runtime, simulated: bool) -> str:

@@ -12,7 +12,7 @@ from textual.widgets import OptionList, Static
 
 from screens import results
 from screens.base import COMMON_KEYS, StepScreen
-from screens.widgets.checklist import CheckList
+from screens.widgets.checklist import CheckList, item_at
 from screens.widgets.modals import ReadModal
 from wizard import flow
 from wizard.flow import Journey, Step
@@ -108,7 +108,9 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
 
     @on(OptionList.OptionHighlighted)
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
-        check = self._checks[event.option_index]
+        check = item_at(self._checks, event.option_index)
+        if check is None:
+            return
         lines = [check.detail, check.hint]
         if not check.required:
             lines.append(_("Not required: opencode works without it."))
@@ -118,8 +120,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.refresh_bindings()
 
     def _highlighted(self) -> SmokeCheck | None:
-        number = self.query_one(CheckList).highlighted
-        return None if number is None or number >= len(self._checks) else self._checks[number]
+        return item_at(self._checks, self.query_one(CheckList).highlighted)
 
     def action_evidence(self) -> None:
         """What the server answered, as it came."""

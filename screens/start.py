@@ -12,10 +12,12 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from screens.base import COMMON_KEYS, StepScreen
+from screens.lookups import read_log
 from screens.moves import Move
-from screens.widgets.modals import AskModal, MachineModal
+from screens.widgets.modals import AskModal, DecideModal, LogModal, MachineModal
 from screens.widgets.status import Status
 from wizard import flow
+from wizard.errors import RefusedError, WizardError
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 
@@ -63,8 +65,8 @@ class StartScreen(StepScreen, inherit_bindings=False):
     )
     CSS_PATH = "start.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "road('resume')", N_("go on"), id="resume", show=False),
-        Binding("e", "road('express')", N_("choose for me"), id="express"),
+        Binding("g", "road('resume')", N_("go on"), id="resume"),
+        Binding("e", "road('express')", N_("choose"), id="express"),
         Binding("i", "road('install')", N_("install"), id="install"),
         Binding("c", "road('connect')", N_("connect"), id="connect"),
         Binding("d", "road('broken')", N_("diagnose"), id="diagnose"),
@@ -91,6 +93,8 @@ class StartScreen(StepScreen, inherit_bindings=False):
         super().__init__(journey)
         self._earlier: Journey | None = None
         self._after = Move.NEXT
+        self._log: str | None = None
+        """The file that is being read, if that is the work."""
 
     def compose_body(self) -> ComposeResult:
         """The roads over the explanation of the highlighted one."""
@@ -122,6 +126,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
         self.query_one(Status).end(event.note)
         if event.journey is not None:
             self.show()
+            self.refresh_bindings()
 
     @on(OptionList.OptionHighlighted)
     def _explain(self, event: OptionList.OptionHighlighted) -> None:
@@ -136,6 +141,14 @@ class StartScreen(StepScreen, inherit_bindings=False):
         option = self.query_one("#roads", OptionList).highlighted_option
         if option is not None:
             self.action_road(option.id or "install")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """One can only go on with something; while work goes on the roads wait."""
+        if action == "road":
+            if parameters == ("resume",) and self._earlier is None:
+                return False
+            return None if self.busy else True
+        return super().check_action(action, parameters)
 
     def action_road(self, road: str) -> None:
         """Take a road; some ask for an address, a file or a machine first."""
@@ -153,7 +166,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
             case "connect":
                 self._ask_address()
             case "broken":
-                self._ask_log()
+                self._ask_log(self.journey.answers.start.log or "")
             case "rehearse":
                 self._ask_machine()
 
@@ -170,8 +183,31 @@ class StartScreen(StepScreen, inherit_bindings=False):
             self.query_one(Status).begin(_("Choosing for you: {step}…").format(step=event.title))
 
     def done(self) -> None:
-        """The express road has a plan, or the running server answered."""
+        """The express road has a plan, the running server answered, or the log was read."""
         self.finish(self._after)
+
+    def failed(self, error: BaseException) -> None:
+        """What did not work, with what can be done about it from here."""
+        log, self._log = self._log, None
+        if log is not None and isinstance(error, WizardError):
+            self._ask_log(log, error.message)
+        elif self._after is Move.GO and isinstance(error, RefusedError):
+            self._offer_practice(error)
+        else:
+            super().failed(error)
+
+    @work
+    async def _offer_practice(self, error: RefusedError) -> None:
+        """Nothing can be chosen for this machine: practise, or look why, step by step."""
+        answers = {
+            "rehearse": _("Practise: rehearse on a recorded machine"),
+            "install": _("Look at this machine, step by step"),
+            "close": _("Close"),
+        }
+        modal = DecideModal(_("This did not work"), error.message, answers)
+        road = await self.app.push_screen_wait(modal)
+        if road in ROADS:
+            self.action_road(road)
 
     @work
     async def _ask_address(self) -> None:
@@ -187,12 +223,12 @@ class StartScreen(StepScreen, inherit_bindings=False):
             self.perform(_("Asking {url}…").format(url=given[0]), flow.connect)
 
     @work
-    async def _ask_log(self) -> None:
-        log = self.journey.answers.start.log or ""
-        questions = ((_("File to read: a log of vLLM, or what opencode printed"), log),)
-        given = await self.app.push_screen_wait(AskModal(_("Something is broken"), questions))
+    async def _ask_log(self, typed: str, problem: str = "") -> None:
+        given = await self.app.push_screen_wait(LogModal(typed, problem))
         if given is not None:
-            self.finish(Move.NEXT, flow.diagnose_log(self.journey, given[0]))
+            wanted = flow.diagnose_log(self.journey, given[0])
+            self._log, self._after = given[0], Move.NEXT
+            self.perform(_("Reading {file}…").format(file=given[0]), lambda _now: read_log(wanted))
 
     @work
     async def _ask_machine(self) -> None:

@@ -5,16 +5,21 @@ Everything here is pure and returns plain text. Figures carry the letter of thei
 
 from __future__ import annotations
 
+from collections import Counter
+
 from screens.figures import context, count, gib, letter
 from wizard.budget import explain
 from wizard.catalog import Origin
 from wizard.compat import Row
-from wizard.flow import REHEARSAL_MACHINE, ChosenEvent, Journey
+from wizard.flow import REHEARSAL_MACHINE, TITLES, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
 from wizard.memory import MemoryPlan
 from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
+
+NAME_WIDTH = 11
+"""Columns for the name of a recorded machine."""
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
 _CHECKS = {
@@ -55,6 +60,18 @@ def machine_head(machine: Machine) -> str:
     if machine.cuda:
         parts.append(f"CUDA {machine.cuda}")
     return f"{machine.product or machine.hostname or _('this machine')}   {' · '.join(parts)}"
+
+
+def recorded_line(name: str, machine: Machine) -> str:
+    """A recorded machine to choose: its name, then what it is."""
+    kinds = Counter((gpu.name, gpu.memory_mib) for gpu in machine.gpus)
+    parts = [machine.product] if machine.product else []
+    for (gpu, size_mib), number in kinds.items():
+        many = f"{number} x " if number > 1 else ""
+        parts.append(f"{many}{gpu} {gib(size_mib / 1024)} GiB")
+    if not kinds:
+        parts.append(_("no GPU"))
+    return f"{name:<{NAME_WIDTH}} {', '.join(parts)}"
 
 
 def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:
@@ -110,6 +127,22 @@ def runtime_details(runtime: Runtime, simulated: bool) -> tuple[str, ...]:
     return (_("Called as: {command}").format(command=" ".join(runtime.command)), parsers, *build)
 
 
+def install_hint(version: str | None) -> str:
+    """What to do in the wizard where no vLLM is installed to be started."""
+    return _(
+        "Install it: python3 -m venv ~/vllm && ~/vllm/bin/pip install vllm=={version}\n"
+        "Then go back to step Runtime and look again, or name one there."
+    ).format(version=version)
+
+
+def road_line(journey: Journey) -> str:
+    """Every step of the road with its number and name, the current one in brackets."""
+    named = [f"{number} {_(TITLES[step])}" for number, step in enumerate(journey.road, 1)]
+    here = journey.road.index(journey.step)
+    named[here] = f"[{named[here]}]"
+    return _("Steps: {names}").format(names=" · ".join(named))
+
+
 def row_cells(row: Row) -> tuple[str, ...]:
     """Model, variant, weights, context, parser and verdict of a row of the matrix."""
     return (
@@ -126,8 +159,7 @@ def chosen_lines(chosen: ChosenEvent) -> tuple[str, ...]:
     """What will be done, time and disk first."""
     lines = []
     time, disk = chosen.start_minutes, chosen.free_disk_gib
-    if chosen.download_gib:
-        lines.append(_("Download  {gib} GiB before the first start").format(gib=gib(chosen.download_gib)))
+    lines.append(_("Download  {size}").format(size=_download(chosen.download_gib)))
     if time is not None:
         lines.append(
             _("Time      about {minutes:.0f} min to start{a}").format(
@@ -156,6 +188,12 @@ def chosen_lines(chosen: ChosenEvent) -> tuple[str, ...]:
         )
     )
     return tuple(lines)
+
+
+def _download(size_gib: float | None) -> str:
+    if size_gib is None:
+        return _("unknown")
+    return _("{gib} GiB before the first start").format(gib=gib(size_gib)) if size_gib else _("none")
 
 
 def command_lines(plan: LaunchPlan) -> tuple[str, ...]:

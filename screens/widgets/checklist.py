@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar
 
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -10,6 +11,8 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from screens import wording
+
+Item = TypeVar("Item")
 
 COLOURS = {
     "ok": "$text-success",
@@ -24,6 +27,11 @@ COLOURS = {
 def marked(status: str, rest: str) -> Content:
     """A line that begins with the word of its status, a fixed width wide."""
     return Content.assemble((f"{wording.status_word(status):<6}", f"bold {COLOURS[status]}"), rest)
+
+
+def item_at(items: Sequence[Item], number: int | None) -> Item | None:
+    """The item on a line of a list; None: that line is gone since the message about it was sent."""
+    return items[number] if number is not None and 0 <= number < len(items) else None
 
 
 class CheckList(OptionList, inherit_bindings=False):

@@ -38,6 +38,7 @@ class Tick(Static, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("space", "tick", show=False)]
 
     ticked: reactive[bool] = reactive(False, init=False)
+    words: reactive[str] = reactive("", init=False)
 
     class Changed(Message):
         """The tick was set or taken away by a person."""
@@ -53,12 +54,12 @@ class Tick(Static, can_focus=True):
 
     def __init__(self, words: str, ticked: bool, *, id: str) -> None:
         super().__init__(markup=False, id=id)
-        self._words = words
+        self.set_reactive(Tick.words, words)
         self.set_reactive(Tick.ticked, ticked)
 
     def render(self) -> Content:
         """The mark and the words."""
-        return Content(f"[{'x' if self.ticked else ' '}] {self._words}")
+        return Content(f"[{'x' if self.ticked else ' '}] {self.words}")
 
     def action_tick(self) -> None:
         """Tick or untick."""

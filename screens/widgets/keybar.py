@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from textual.actions import parse
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical
@@ -30,6 +32,12 @@ def key_name(binding: Binding) -> str:
     """How the first key of a binding is written for a person."""
     key = binding.key.partition(",")[0]
     return _(KEY_NAMES.get(key, key))
+
+
+def works(screen: Screen[Any], action: str) -> bool | None:
+    """Whether the action of a key can be done on a screen now; None: it has to wait."""
+    namespace, name, parameters = parse(action)
+    return True if namespace else screen.check_action(name, parameters)
 
 
 class KeyButton(Button):
@@ -61,11 +69,10 @@ class KeyBar(Vertical):
         self.screen.bindings_updated_signal.subscribe(self, self._update)
         self._update(self.screen)
 
-    def _update(self, screen: Screen[object]) -> None:
+    def _update(self, screen: Screen[Any]) -> None:
         """Hide what makes no sense now; what only has to wait stays, disabled."""
         for button in self.query(KeyButton):
-            application_wide = "." in button.action_name
-            allowed = application_wide or screen.check_action(button.action_name, ())
+            allowed = works(screen, button.action_name)
             button.display = allowed is not False
             button.disabled = allowed is None
 

@@ -52,6 +52,14 @@ class LiveStart(Vertical):
         self.query_one("#milestone-lines", Static).update("")
         self.query_one("#log", Log).clear()
 
+    def enlarge(self, whole: bool) -> None:
+        """Give the log all the room, or take it back; a log that stood at its end goes on doing so."""
+        log = self.query_one("#log", Log)
+        following = log.is_vertical_scroll_end
+        self.set_class(whole, "-log")
+        if following:
+            self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
+
     def emit(self, event: Event) -> None:
         """An event happened; called from the thread that follows the start."""
         self._waiting.append(event)

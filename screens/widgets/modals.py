@@ -14,10 +14,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
+from screens.lookups import recorded_machines
 from wizard.errors import WizardError
 from wizard.flow import REHEARSAL_MACHINE
 from wizard.i18n import N_, _
-from wizard.machine import machine_names
 
 Result = TypeVar("Result")
 
@@ -71,9 +71,10 @@ class ReadModal(Modal[None], inherit_bindings=False):
 class ErrorModal(ReadModal, inherit_bindings=True):
     """What went wrong and what to do about it."""
 
-    def __init__(self, error: BaseException) -> None:
+    def __init__(self, error: BaseException, hint: str = "") -> None:
+        """``hint`` stands for the error's own where that speaks of another way than this screen."""
         if isinstance(error, WizardError):
-            paragraphs = [text for text in (error.message, error.hint) if text]
+            paragraphs = [text for text in (error.message, hint or error.hint) if text]
         else:
             paragraphs = [
                 _("Something happened that this program does not expect: {error}").format(error=repr(error)),
@@ -82,19 +83,10 @@ class ErrorModal(ReadModal, inherit_bindings=True):
         super().__init__(_("This did not work"), paragraphs)
 
 
-class WaitModal(ModalScreen[None], inherit_bindings=False):
-    """Words while something ends; whoever opened it closes it."""
+class WaitModal(Modal[None], inherit_bindings=False):
+    """Words while something ends; whoever opened it closes it, no key does."""
 
-    CSS_PATH = "modals.tcss"
-
-    def __init__(self, words: str) -> None:
-        super().__init__()
-        self._words = words
-
-    def compose(self) -> ComposeResult:
-        """The words."""
-        with Vertical(id="window"):
-            yield Static(self._words, markup=False)
+    BINDINGS: ClassVar[list[BindingType]] = []
 
 
 class DecideModal(Modal[str], inherit_bindings=True):
@@ -148,12 +140,12 @@ class MachineModal(PickModal, inherit_bindings=True):
     """Which recorded machine is played in a rehearsal."""
 
     def __init__(self, current: str | None) -> None:
-        names = {name: name for name in machine_names()}
-        super().__init__(_("Which machine shall be played?"), names, current or REHEARSAL_MACHINE)
+        question = _("Which machine shall be played?")
+        super().__init__(question, recorded_machines(), current or REHEARSAL_MACHINE)
 
 
 class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
-    """One or more lines to type; Enter in the last one answers with all of them."""
+    """One or more lines to type; Enter answers with all of them. The first is needed, the others are not."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", N_("close"), id="close"),
@@ -161,24 +153,61 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
         Binding("shift+tab,up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self, title: str, questions: Sequence[tuple[str, str]]) -> None:
-        """``questions`` are pairs of a label and what stands in the field already."""
+    def __init__(
+        self,
+        title: str,
+        questions: Sequence[tuple[str, str]],
+        *,
+        any_of_them: bool = False,
+        problem: str = "",
+    ) -> None:
+        """``questions`` are pairs of a label and what stands in the field already.
+
+        ``any_of_them``: one field is enough, whichever. ``problem`` says what was wrong with the last answer.
+        """
         super().__init__(title)
         self._questions = questions
+        self._any_of_them = any_of_them
+        self._problem = problem
 
     def compose_window(self) -> ComposeResult:
-        """A label and a field a question."""
+        """A label and a field a question, then what is wrong, then the keys."""
         for label, value in self._questions:
             yield Label(label, markup=False)
             yield Input(value, compact=True)
-        yield Static(_("[Enter] go on   [Tab] next field   [Esc] close"), markup=False)
+        yield Static(id="window-problem", markup=False)
+        several = len(self._questions) > 1
+        keys = (
+            _("[Enter] go on   [Tab] next field   [Esc] close")
+            if several
+            else _("[Enter] go on   [Esc] close")
+        )
+        yield Static(keys, markup=False)
+
+    def on_mount(self) -> None:
+        """Say what was wrong, if anything."""
+        self._say(self._problem)
+
+    def _say(self, problem: str) -> None:
+        line = self.query_one("#window-problem", Static)
+        line.update(problem)
+        line.display = bool(problem)
 
     @on(Input.Submitted)
-    def _submitted(self, event: Input.Submitted) -> None:
-        fields = list(self.query(Input))
-        if event.input is not fields[-1]:
-            fields[fields.index(event.input) + 1].focus()
-        elif any(field.value.strip() for field in fields):
-            self.dismiss(tuple(field.value.strip() for field in fields))
-        else:
-            fields[0].focus()
+    def _submitted(self) -> None:
+        given = tuple(field.value.strip() for field in self.query(Input))
+        needed = len(given) if self._any_of_them else 1
+        if any(given[:needed]):
+            self.dismiss(given)
+            return
+        missing = " ".join(label for label, _value in self._questions[:needed])
+        self._say(_("Nothing was typed here yet: {question}").format(question=missing))
+        self.query(Input).first().focus()
+
+
+class LogModal(AskModal, inherit_bindings=True):
+    """Which text shall be diagnosed."""
+
+    def __init__(self, typed: str, problem: str = "") -> None:
+        question = _("File to read: a log of vLLM, or what opencode printed")
+        super().__init__(_("Something is broken"), ((question, typed),), problem=problem)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 
 import journeys
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from screens.dialogue import Dialogue
 from screens.plain import PlainWizard
 from wizard import flow
-from wizard.errors import LaunchError, UsageError
+from wizard.errors import LaunchError, RefusedError, UsageError
 from wizard.flow import Journey, Step
 
 
@@ -83,10 +84,53 @@ def test_a_model_is_chosen_by_its_number_and_explained(still: pytest.MonkeyPatch
         flow, "choose_model", lambda journey: msgspec.structs.replace(journey, choice=journeys.CHOICE)
     )
     _code, person, wizard = walk(journeys.at(Step.MODEL), "?", "2", "q")
-    assert "1. Qwen3-Coder-Next, fp8, 75 GiB, 262k c, qwen3_coder, OK" in person.text
+    assert "1. Qwen3-Coder-Next, fp8, 75 GiB, 256k c, qwen3_coder, OK" in person.text
     assert "Qwen3-Coder-Next fp8: Fits with 21 GiB to spare for the KV cache." in person.text
     assert wizard.journey.answers.model.id == "gpt-oss-120b"
     assert wizard.journey.step is Step.BUDGET
+
+
+def test_the_reasons_of_one_model_are_told_at_a_time(still: pytest.MonkeyPatch) -> None:
+    still.setattr(flow, "rate_models", lambda journey: msgspec.structs.replace(journey, rows=journeys.ROWS))
+    _code, person, _wizard = walk(journeys.at(Step.MODEL), "? 3", "?", "? 9", "q")
+    asked = [number for number, line in enumerate(person.read_lines) if line.startswith("Which model?")]
+    told = [person.read_lines[first + 1 : last] for first, last in pairwise(asked)]
+    assert told == [
+        ["Devstral-Small-24B fp8: FP4 runs as stored weights only: half the speed."],
+        [
+            "Qwen3-Coder-Next fp8: Parser qwen3_coder is known to vLLM 0.33.0.",
+            "Qwen3-Coder-Next fp8: Fits with 21 GiB to spare for the KV cache.",
+        ],
+        ["Please type a number from 1 to 3."],
+    ]
+
+
+def test_a_vllm_that_does_not_answer_is_not_kept(still: pytest.MonkeyPatch) -> None:
+    def find(journey: Journey) -> Journey:
+        if journey.answers.runtime.path is not None:
+            raise UsageError("/nope does not answer as a vLLM.", "Check [runtime] in the answers.")
+        return journey
+
+    still.setattr(flow, "find_runtime", find)
+    _code, person, wizard = walk(journeys.at(Step.RUNTIME), "3", "/nope", "1", "q")
+    assert "Try again, and name another one." in person.read_lines
+    assert "[runtime]" not in person.text
+    assert wizard.journey.answers.runtime.path is None
+
+
+def test_leaving_half_way_says_what_is_kept() -> None:
+    _code, person, _wizard = walk(journeys.at(Step.RUNTIME), "q")
+    assert person.read_lines[-1] == "Your answers are kept: the next start offers to go on."
+
+
+def test_without_a_gpu_the_express_road_leads_to_a_rehearsal(still: pytest.MonkeyPatch) -> None:
+    def choose(journey: Journey, emit: object) -> Journey:
+        raise RefusedError("No usable GPU was found.", "vllm-opencode --simulate gb10")
+
+    still.setattr(flow, "choose_for_me", choose)
+    _code, person, _wizard = walk(Journey(), "1", "2", "q")
+    assert "choose to rehearse on a recorded machine." in person.text
+    assert "--simulate" not in person.text
 
 
 def test_figures_are_asked_and_a_refused_plan_is_asked_again(still: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,19 @@ def test_styles_know_theme_colours_only(style: Path) -> None:
             assert not re.search(r"#[0-9a-fA-F]{3}|rgb|hsl", value), line
 
 
+@pytest.mark.parametrize("style", STYLES, ids=lambda path: path.name)
+def test_styles_stay_on_their_own_screen(style: Path) -> None:
+    """Textual applies a loaded file to everything there is from then on."""
+    outermost = [
+        line for line in style.read_text(encoding="utf-8").splitlines() if line[:1] not in ("", " ", "}")
+    ]
+    if style.name == "base.tcss":
+        assert not [line for line in outermost if line.startswith("#")]
+    else:
+        owner = {"modals": "Modal"}.get(style.stem, f"{style.stem.capitalize()}Screen")
+        assert outermost == [f"{owner} {{"]
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.name)
 def test_every_sentence_can_be_translated(source: Path) -> None:
     tree = ast.parse(source.read_text(encoding="utf-8"))

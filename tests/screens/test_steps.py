@@ -119,7 +119,7 @@ class TestLaunch:
         async with opened(journeys.at(Step.LAUNCH, worked=False, plan=plan)) as pilot:
             await see(pilot, "WARN  No vLLM is installed here")
             await pilot.press("enter")
-            await see(pilot, "This did not work", "Install vLLM.")
+            await see(pilot, "This did not work", "vllm==0.33.0", "step Runtime")
             await pilot.press("escape")
             await see(pilot, "What will be started")
 
@@ -147,6 +147,32 @@ class TestLaunch:
             await until(pilot, lambda: log.is_vertical_scroll_end)
             await pilot.press("l")
             assert pilot.app.screen.query_one(LiveStart).has_class("-log")
+            await pilot.press("x")
+            await until(pilot, lambda: not pilot.app.screen.busy)
+
+    async def test_a_log_made_larger_or_smaller_still_follows_its_end(
+        self, opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        emits: list[Emit] = []
+
+        def launch(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+            emits.append(emit)
+            for event in journeys.EVENTS:
+                emit(event)
+            for number in range(50):
+                emit(LogLine(seconds=180.0, number=number, text=f"line {number}"))
+            assert cancel.wait(10)
+            raise Cancelled("The start was stopped.")
+
+        still.setattr(flow, "launch", launch)
+        async with opened(journeys.at(Step.LAUNCH, worked=False)) as pilot:
+            await pilot.press("enter")
+            await see(pilot, "line 49", "[l] log larger")
+            for number, name in ((60, "smaller"), (61, "larger")):
+                await pilot.press("l")
+                await see(pilot, f"[l] log {name}", "line 49" if number == 60 else "line 60")
+                emits[0](LogLine(seconds=181.0, number=number, text=f"line {number}"))
+                await see(pilot, f"line {number}")
             await pilot.press("x")
             await until(pilot, lambda: not pilot.app.screen.busy)
 
@@ -250,6 +276,15 @@ class TestBudget:
             assert pilot.app.screen.query_one("#window", NumberField).value == "69632"
         assert asked == [(69632, 7168, 2, "auto"), (69632, 7168, 2, "fp8")]
 
+    async def test_a_click_on_more_means_the_field_used_last(
+        self, opened: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        async with opened(journeys.at(Step.BUDGET)) as pilot:
+            pilot.app.screen.query_one("#people", NumberField).focus()
+            await pilot.click("#key-more")
+            assert pilot.app.screen.query_one("#people", NumberField).value == "2"
+            assert pilot.app.screen.query_one("#window", NumberField).value == ""
+
 
 class TestSmoke:
     async def test_checks_appear_as_they_come(
@@ -338,6 +373,21 @@ class TestOpencode:
             await pilot.press("s")
             await until(pilot, lambda: isinstance(pilot.app.screen, DoneScreen))
             assert "opencode -m vllm/" not in shown(pilot)
+
+    async def test_in_a_new_file_the_tick_says_why_it_is_set(
+        self, opened: Any, see: Any, shown: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        created = msgspec.structs.replace(journeys.CHANGE, action="created", sets_globals=True)
+        still.setattr(
+            flow,
+            "plan_configuration",
+            lambda journey, *, unproven: msgspec.structs.replace(journey, change=created),
+        )
+        async with opened(journeys.at(Step.OPENCODE, worked=False)) as pilot:
+            why = "(new file: nothing of yours in it)"
+            await see(pilot, f"[x] also set what touches all providers {why}")
+        async with opened(journeys.at(Step.OPENCODE, change=journeys.CHANGE, proof=None)) as pilot:
+            await see(pilot, "[ ] also set what touches all providers (tidying up, tool output)")
 
     async def test_ticks_plan_the_change_again(
         self, opened: Any, until: Any, still: pytest.MonkeyPatch

@@ -25,10 +25,10 @@ from wizard.flow import Answers, Cancelled, Journey, MachineAnswers, StartAnswer
 Emit = Callable[[object], None]
 
 
-def step_of(pilot: Any) -> Step:
-    """The step whose screen is on top."""
-    assert isinstance(pilot.app.screen, StepScreen)
-    return pilot.app.screen.STEP
+def step_of(pilot: Any) -> Step | None:
+    """The step whose screen is on top; None for a window, and between two screens."""
+    screen = pilot.app.screen
+    return screen.STEP if isinstance(screen, StepScreen) else None
 
 
 async def test_forward_to_the_plan_and_back_to_the_start(
@@ -232,11 +232,11 @@ async def test_connecting_asks_for_the_address(opened: Any, until: Any, still: p
     async with opened(Journey()) as pilot:
         await pilot.press("c")
         await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))
-        await pilot.press("enter", "enter")
+        await pilot.press("enter")
         await until(pilot, lambda: isinstance(pilot.app.screen, ErrorModal))
         await pilot.press("escape", "c")
         await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))
-        await pilot.press("ctrl+u", *"http://spark", "enter", "enter")
+        await pilot.press("ctrl+u", *"http://spark", "enter")
         await until(pilot, lambda: step_of(pilot) is Step.SMOKE)
         assert pilot.app.screen.journey.road == (Step.START, Step.SMOKE, Step.OPENCODE, Step.DONE)
 
@@ -344,13 +344,13 @@ async def test_too_small_and_large_again(
 class TestLeaving:
     """Quitting, with and without something that would go on."""
 
-    @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+    @pytest.mark.parametrize(("key", "code"), [("ctrl+q", 0), ("ctrl+c", 130)])
     async def test_with_nothing_running_nothing_is_asked(
-        self, opened: Any, until: Any, still: pytest.MonkeyPatch, key: str
+        self, opened: Any, until: Any, still: pytest.MonkeyPatch, key: str, code: int
     ) -> None:
         async with opened(journeys.at(Step.MODEL)) as pilot:
             await pilot.press(key)
-            await until(pilot, lambda: pilot.app.return_value == 0)
+            await until(pilot, lambda: pilot.app.return_value == code)
 
     async def test_asking_twice_asks_once(self, opened: Any, until: Any, still: pytest.MonkeyPatch) -> None:
         async with opened(journeys.at(Step.SMOKE)) as pilot:

@@ -167,4 +167,4 @@ def wizard() -> int:
     from screens import run_app, run_plain
 
     start = journey()
-    return run_plain(start) if plain else run_app(start)
+    return run_plain(start) if plain else run_app(start, output.say)
