@@ -194,8 +194,12 @@ def _say_checks(found: tuple[Check, ...]) -> None:
     words = {"ok": _("OK"), "warn": _("WARN"), "fail": _("FAIL"), "skip": _("SKIP")}
     for check in found:
         output.say(f"{words[check.status]:<5} {check.id:<14} {check.detail}")
-        if check.hint and check.status in ("warn", "fail"):
+        if check.status not in ("warn", "fail"):
+            continue
+        if check.hint:
             output.say(f"{'':<20} {check.hint}")
+        if check.command:
+            output.say(f"{'':<20} $ {check.command}")
 
 
 def _say_budget(found: Budget) -> None:

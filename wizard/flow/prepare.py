@@ -35,8 +35,11 @@ REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
 
 
-def look_at_machine(journey: Journey) -> Journey:
-    """Step Machine: this host, or the recorded one. No GPU is a result here, not an error."""
+def look_at_machine(journey: Journey, thorough: bool = True) -> Journey:
+    """Step Machine: this host, or the recorded one. No GPU is a result here, not an error.
+
+    Without ``thorough`` the checks that look at the host itself are skipped, for who only needs the machine.
+    """
     answers = journey.answers
     recorded = answers.machine.simulate
     if recorded is None and journey.simulated:
@@ -47,7 +50,8 @@ def look_at_machine(journey: Journey) -> Journey:
         raise UnknownNameError(
             _("GPU number"), str(min(unknown)), [str(gpu.index) for gpu in machine.gpus] or [_("none")]
         )
-    return msgspec.structs.replace(journey, machine=machine, checks=checks(machine, answers.serve.port))
+    found = checks(machine, answers.serve.port, live=thorough)
+    return msgspec.structs.replace(journey, machine=machine, checks=found)
 
 
 def find_runtime(journey: Journey) -> Journey:
