@@ -41,7 +41,7 @@ def ids(machine: Machine) -> set[str]:
 @pytest.mark.parametrize(
     ("name", "driver", "status"),
     [
-        # Ready-made vLLM from 0.20 on brings CUDA 13, which needs 580; a V100 stays on CUDA 12, which needs 525.
+        # Ready-made vLLM from 0.20 on brings CUDA 13, which needs 580; a V100 stays on CUDA 12: 525.
         ("h200", "580.65.06", "ok"),
         ("h200", "570.133.20", "warn"),
         ("v100x10", "570.133.20", "ok"),

@@ -107,6 +107,8 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     kernel_log: KernelLog
     xid: tuple[Xid, ...]
     gb10_twin: tuple[Gb10Twin, ...]
+    known_programs: tuple[str, ...]
+    """Beginnings of names that a recorded machine may keep, since they tell nothing about their owner."""
 
 
 @functools.cache

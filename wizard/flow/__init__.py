@@ -17,7 +17,14 @@ from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.journey import ROADS, Journey, Step, advance, answer, back, forget, need, skip
 from wizard.flow.places import free_port
-from wizard.flow.prepare import choose_model, find_runtime, look_at_machine, make_plan, rate_models
+from wizard.flow.prepare import (
+    choose_model,
+    find_runtime,
+    look_at_machine,
+    make_plan,
+    rate_models,
+    record_machine,
+)
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
@@ -82,6 +89,7 @@ __all__ = [
     "plan_configuration",
     "prove",
     "rate_models",
+    "record_machine",
     "resume",
     "run_setup",
     "save_progress",

@@ -26,7 +26,15 @@ from wizard.fetch import on_disk
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
 from wizard.i18n import _
-from wizard.machine import checks, detect
+from wizard.machine import (
+    Machine,
+    check_destination,
+    checks,
+    detect,
+    machine_from,
+    read_host,
+    write_recording,
+)
 from wizard.memory import EngineSettings
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
@@ -44,7 +52,27 @@ def look_at_machine(journey: Journey, thorough: bool = True) -> Journey:
     recorded = answers.machine.simulate
     if recorded is None and journey.simulated:
         recorded = REHEARSAL_MACHINE
-    machine = detect(recorded)
+    return _with_machine(journey, detect(recorded), thorough)
+
+
+def record_machine(journey: Journey, file: Path) -> Journey:
+    """Step Machine on this host, which is also written down, redacted, for others to simulate.
+
+    Raises UsageError for a recorded machine, and for a file that exists or cannot be written.
+    """
+    if journey.simulated:
+        raise UsageError(
+            _("A recorded machine cannot be recorded again."),
+            _("Leave --simulate out to record this host, or copy the file you have."),
+        )
+    check_destination(file)
+    reading = read_host()
+    write_recording(reading, file)
+    return _with_machine(journey, machine_from(reading), thorough=True)
+
+
+def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey:
+    answers = journey.answers
     unknown = set(answers.machine.gpus or ()) - {gpu.index for gpu in machine.gpus}
     if unknown:
         raise UnknownNameError(

@@ -5,6 +5,7 @@ from wizard.machine.checks import checks
 from wizard.machine.detect import detect, read_host
 from wizard.machine.host import models_folder
 from wizard.machine.problems import Explanation, explain_problem
+from wizard.machine.record import check_destination, write_recording
 from wizard.machine.recorded import decode_machine_file, load_machine, machine_names
 from wizard.machine.types import (
     Check,
@@ -43,6 +44,7 @@ __all__ = [
     "Provenance",
     "Reading",
     "SystemReading",
+    "check_destination",
     "checks",
     "decode_machine_file",
     "detect",
@@ -52,4 +54,5 @@ __all__ = [
     "machine_names",
     "models_folder",
     "read_host",
+    "write_recording",
 ]
