@@ -73,7 +73,10 @@ def _row(
         group, fitted = placed
         reasons += rules.capability_rule(group.capability, runtime)
         reasons += rules.quantization_rule(variant, group.capability)
+        reasons += rules.formats_rule(group.capability)
         reasons += rules.group_rule(machine, group)
+        reasons += rules.peers_rule(group)
+        reasons += rules.leftover_rule(machine, group)
         reasons += _fit_reasons(variant, fitted)
     return Row(
         model=model.id,

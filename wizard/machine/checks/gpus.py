@@ -9,7 +9,7 @@ from wizard.catalog import host_facts
 from wizard.i18n import N_, _
 from wizard.machine.checks.subject import Subject, newest_for
 from wizard.machine.problems import explain_problem
-from wizard.machine.types import Check, CheckStatus, Gpu, GpuProcess, Machine
+from wizard.machine.types import Check, CheckStatus, Gpu, GpuProcess, GpuState, Machine
 
 _SLOWDOWNS = {
     "thermal": N_("it is too hot"),
@@ -126,8 +126,10 @@ def state(subject: Subject) -> Check | None:
     found = [remark for gpu in machine.gpus for remark in _remarks(gpu)]
     command = "nvidia-smi -q -d PERFORMANCE,POWER,COMPUTE,ECC"
     if not found:
-        detail = " ".join(_facts(machine)) or _("Nothing holds the GPUs down.")
-        return Check(id="gpu-state", status="ok", detail=detail, command=command)
+        asked = any(gpu.state != GpuState() for gpu in machine.gpus)
+        first = _("Nothing holds the GPUs down.") if asked else _("How the GPUs are set up is not known.")
+        detail = " ".join((first, *_facts(machine)))
+        return Check(id="gpu-state", status="ok" if asked else "skip", detail=detail, command=command)
     details, hints = zip(*found, strict=True)
     return Check(
         id="gpu-state",
@@ -165,7 +167,6 @@ def _remarks(gpu: Gpu) -> Iterator[tuple[str, str]]:
 
 def _facts(machine: Machine) -> Iterator[str]:
     """What is good to know and nothing to act on."""
-    yield _("Nothing holds the GPUs down.")
     modes = {gpu.state.ecc for gpu in machine.gpus}
     if modes == {True}:
         yield _("Memory errors are corrected (ECC).")
