@@ -14,6 +14,7 @@ from wizard.machine import (
     GpuState,
     Machine,
     MigInstance,
+    PciCard,
     SystemReading,
     checks,
     load_machine,
@@ -123,6 +124,21 @@ def test_the_parts_of_a_split_gpu_are_named() -> None:
     machine = with_gpus("h200", mig=True, problems=("gpu-mig-enabled",), state=GpuState(instances=(part,)))
     check = found(machine, "gpu")
     assert (check.status, "3g.71gb (MIG-1)" in check.detail) == ("fail", True)
+
+
+def test_a_card_that_the_driver_does_not_count_is_named() -> None:
+    # NVML and sysfs as both wrote the bus ids of two H200.
+    counted = PciCard(bus_id="0000:00:06.0", device="0x2335", driver="nvidia")
+    missing = PciCard(bus_id="0000:00:07.0", device="0x2335")
+    machine = changed("h200", cards=(counted, missing))
+    check = found(machine, "gpu")
+    assert check.status == "warn"
+    assert "0000:00:07.0 is not counted (kernel driver: none)" in check.detail
+    assert "0000:00:06.0" not in check.detail
+    assert found(msgspec.structs.replace(machine, container="docker"), "gpu").status == "ok"
+    assert (
+        found(changed("gb10", cards=(PciCard(bus_id="000f:01:00.0", device="0x2e12"),)), "gpu").status == "ok"
+    )
 
 
 def test_hidden_gpus_are_explained() -> None:

@@ -48,6 +48,13 @@ def test_a_jetson_has_its_gpu_elsewhere(tmp_path: Path) -> None:
     assert pci_cards(tmp_path) is None
 
 
+def test_under_wsl_the_card_belongs_to_windows(tmp_path: Path) -> None:
+    device(tmp_path, "0000:00:00.0", "0x1414", "0x030200", "0x008e")
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/osrelease").write_text("6.6.87.2-microsoft-standard-WSL2\n")
+    assert pci_cards(tmp_path) is None
+
+
 def card(driver: str | None) -> PciCard:
     return PciCard(bus_id="0000:01:00.0", device="0x2684", driver=driver)
 

@@ -16,9 +16,10 @@ from wizard.machine.types import NvmlReading
 
 room = importlib.import_module("wizard.machine.detect")
 
+# As an H200 host answered on driver 580.159.04, its UUIDs replaced.
 H200X2 = (
-    "0, NVIDIA H200, GPU-0, 00000000:00:06.0, 143771, 143155, Disabled, 700.00, Disabled, 580.159.04, 9.0\n"
-    "1, NVIDIA H200, GPU-1, 00000000:00:07.0, 143771, 143155, Disabled, 700.00, Disabled, 580.159.04, 9.0\n"
+    "0, NVIDIA H200, GPU-0, 00000000:00:06.0, 143771, 143156, Disabled, 700.00, Disabled, 580.159.04, 9.0\n"
+    "1, NVIDIA H200, GPU-1, 00000000:00:07.0, 143771, 143156, Disabled, 700.00, Disabled, 580.159.04, 9.0\n"
 )
 # As a DGX Spark answers: no memory, no power limit, no MIG (memory.total is [N/A] in many public captures).
 GB10 = "0, NVIDIA GB10, GPU-2, 0000000F:01:00.0, [N/A], [N/A], Disabled, [N/A], [N/A], 580.142, 12.1\n"

@@ -37,7 +37,6 @@ class HostLimits(Sourced, frozen=True, kw_only=True):
     """Limits of a process below which engines were seen to fail."""
 
     open_files: int
-    locked_memory: str
     tasks: int
     overcommit_refuses: int
     """The value of ``vm.overcommit_memory`` that refuses large reservations."""

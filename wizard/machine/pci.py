@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from wizard.machine.host import is_wsl
 from wizard.machine.types import PciCard
 from wizard.text import one_line
 
@@ -17,7 +18,9 @@ _FOREIGN = {"nouveau": "card-nouveau", "nova": "card-nouveau", "vfio-pci": "card
 
 
 def pci_cards(root: Path = Path("/")) -> tuple[PciCard, ...] | None:
-    """The NVIDIA display devices, by bus id; None where the bus does not tell, as on Jetson."""
+    """The NVIDIA display devices, by bus id; None where the bus does not tell, as on Jetson and under WSL."""
+    if is_wsl(root):
+        return None
     devices = root / "sys/bus/pci/devices"
     try:
         folders = sorted(devices.iterdir())

@@ -9,7 +9,7 @@ from wizard.catalog import host_facts
 from wizard.i18n import N_, _
 from wizard.machine.checks.subject import Subject, newest_for
 from wizard.machine.problems import explain_problem
-from wizard.machine.types import Check, CheckStatus, Gpu, GpuProcess, GpuState, Machine
+from wizard.machine.types import Check, CheckStatus, Gpu, GpuProcess, GpuState, Machine, PciCard
 
 _SLOWDOWNS = {
     "thermal": N_("it is too hot"),
@@ -40,6 +40,10 @@ def gpu(subject: Subject) -> Check:
         if gpu.state.instances:
             parts = ", ".join(f"{part.name} ({part.uuid})" for part in gpu.state.instances)
             details.append(_("Its parts: {parts}.").format(parts=parts))
+    for card in _uncounted(machine):
+        text = _("An NVIDIA card at {bus_id} is not counted (kernel driver: {driver}).")
+        details.append(text.format(bus_id=card.bus_id, driver=card.driver or _("none")))
+        hints.append(_("See why: lspci -k -d 10de:; sudo dmesg | grep NVRM"))
     if machine.gpus and not usable and not hints:
         details.append(_("Every GPU is hidden by CUDA_VISIBLE_DEVICES."))
         hints.append(_("Start the wizard without it: env -u CUDA_VISIBLE_DEVICES vllm-opencode"))
@@ -61,6 +65,20 @@ def _summary(gpus: Sequence[Gpu]) -> str:
         (shared if unified else own).format(count=count, name=name, gib=f"{memory_mib / 1024:.1f}")
         for (name, memory_mib, unified), count in kinds.items()
     )
+
+
+def _uncounted(machine: Machine) -> Iterator[PciCard]:
+    """Cards on the bus that NVML does not list. A container sees cards there that are not handed to it."""
+    if not machine.gpus or machine.container:
+        return
+    counted = {_slot(gpu.bus_id) for gpu in machine.gpus}
+    if "" not in counted:
+        yield from (card for card in machine.cards or () if _slot(card.bus_id) not in counted)
+
+
+def _slot(bus_id: str) -> str:
+    """A bus id without the leading zeros of its domain: NVML writes eight digits, sysfs four."""
+    return bus_id.lower().lstrip("0")
 
 
 def driver(subject: Subject) -> Check:

@@ -13,6 +13,8 @@ from wizard.text import one_line
 
 _COMMAND = 'journalctl -k | grep -Ei "out of memory|oom-killer|xid"'
 _READERS = (("journalctl", "-k", "-b", "-q", "--no-pager", "-n", "20000"), ("dmesg",))
+_REMARK = "-- "
+"""Begins what journalctl itself has to say: "-- No entries --" to who may not see the kernel's."""
 _XID_CODE = re.compile(r"Xid \([^)]*\): (\d+)")
 _VICTIM = re.compile(r"Killed process \d+ \(([^)]*)\)|(\S+) invoked oom-killer")
 
@@ -55,8 +57,9 @@ def _read(probe: Probe) -> Sequence[str] | None:
         if probe.which(argv[0]) is None:
             continue
         outcome = probe.run(*argv)
-        if outcome.code == 0 and outcome.output:
-            return outcome.output.splitlines()
+        lines = [line for line in outcome.output.splitlines() if not line.startswith(_REMARK)]
+        if outcome.code == 0 and lines:
+            return lines
     return None
 
 

@@ -126,6 +126,7 @@ def hugging_face(subject: Subject) -> Check:
     cache = probe.environ.get("XDG_CACHE_HOME") or f"{home}/.cache"
     folder = probe.environ.get("HF_HOME") or f"{cache}/huggingface"
     file = os.path.expandvars(probe.environ.get("HF_TOKEN_PATH") or f"{folder}/token")
+    file = f"{home}/{file[2:]}" if file.startswith("~/") else file
     command = "hf auth whoami"
     if probe.environ.get("HF_TOKEN") or probe.environ.get("HUGGING_FACE_HUB_TOKEN"):
         where.append(_("A token is set."))

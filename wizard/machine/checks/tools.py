@@ -131,7 +131,7 @@ def installer(subject: Subject) -> Check:
     """Something to install vLLM with. A shell without login often lacks ``~/.local/bin`` on its path."""
     probe = subject.probe
     found = [name for name in _INSTALLERS if probe.which(name)]
-    local = probe.environ.get("HOME", "").lstrip("/") + "/.local/bin/uv"
+    local = f"{probe.environ.get('HOME', '')}/.local/bin/uv".lstrip("/")
     if "uv" not in found and probe.exists(local):
         found.insert(0, "~/.local/bin/uv")
     command = "uv --version; pip --version"
