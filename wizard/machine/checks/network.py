@@ -43,24 +43,18 @@ def port(subject: Subject) -> Check:
 
 
 def _port_owner(port: int) -> str | None:
-    """Name and process id of who listens on the port; None when the system does not tell this user.
-
-    Of several the one with the lowest id: children inherit what their parent listens on.
-    """
+    """Name and process id of who listens on the port; None when the system does not tell this user."""
     import psutil
 
     try:
-        owners = [
-            connection.pid
-            for connection in psutil.net_connections(kind="tcp")
-            if connection.status == psutil.CONN_LISTEN
-            and connection.laddr
-            and connection.laddr.port == port
-            and connection.pid
-        ]
-        return one_line(f"{psutil.Process(min(owners)).name()} ({min(owners)})") if owners else None
+        for connection in psutil.net_connections(kind="tcp"):
+            address = connection.laddr
+            listens = connection.status == psutil.CONN_LISTEN and address and address.port == port
+            if listens and connection.pid:
+                return one_line(f"{psutil.Process(connection.pid).name()} ({connection.pid})")
     except (psutil.Error, OSError):
         return None
+    return None
 
 
 def proxy(subject: Subject) -> Check:

@@ -67,6 +67,10 @@ _OF_THIS_HOST: Mapping[str, _Look] = {
 }
 """These look at the host itself."""
 
+_FIRST = "port"
+"""Looks who listens before the others start programs: one just forked holds its parent's sockets."""
+_HEAD_START_S = 1.0
+
 
 def checks(
     machine: Machine,
@@ -85,6 +89,8 @@ def checks(
     found = [check for check in judged if check is not None]
     if not live or machine.simulated is not None:
         skipped = _("Not looked at: this is not the machine it runs on.")
+        if machine.simulated is None:
+            skipped = _("Not looked at.")
         return (*found, *(Check(id=id, status="skip", detail=skipped) for id in _OF_THIS_HOST))
     return (*found, *_side_by_side(subject, deadline_s))
 
@@ -92,14 +98,17 @@ def checks(
 def _side_by_side(subject: Subject, deadline_s: float) -> Sequence[Check]:
     """Each look in a thread of its own. One that does not come back is left behind, and dies with us."""
     results: dict[str, Check] = {}
-    threads = [
-        threading.Thread(target=_look, args=(id, look, subject, results), daemon=True, name=f"check-{id}")
+    threads = {
+        id: threading.Thread(target=_look, args=(id, look, subject, results), daemon=True, name=f"check-{id}")
         for id, look in _OF_THIS_HOST.items()
-    ]
-    for thread in threads:
-        thread.start()
+    }
+    threads[_FIRST].start()
+    threads[_FIRST].join(min(_HEAD_START_S, deadline_s))
+    for id, thread in threads.items():
+        if id != _FIRST:
+            thread.start()
     until = time.monotonic() + deadline_s
-    for thread in threads:
+    for thread in threads.values():
         thread.join(max(0.0, until - time.monotonic()))
     late = _("It did not answer within {seconds:.0f} seconds.").format(seconds=deadline_s)
     return [results.get(id, Check(id=id, status="skip", detail=late)) for id in _OF_THIS_HOST]
