@@ -86,6 +86,13 @@ class Xid(Sourced, frozen=True, kw_only=True):
     meaning: str
 
 
+class StuckGb10(Sourced, frozen=True, kw_only=True):
+    """How a GB10 shows, under load only, that it is stuck at low power, and for how long to unplug it then."""
+
+    below_w: int
+    off_mains_s: int
+
+
 class Gb10Twin(Sourced, frozen=True, kw_only=True):
     """A computer with the same board as NVIDIA's DGX Spark. ``marks`` are parts of its product name."""
 
@@ -105,6 +112,7 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     nvcc: CudaCompiler
     kernel_log: KernelLog
     xid: tuple[Xid, ...]
+    stuck_gb10: StuckGb10
     gb10_twin: tuple[Gb10Twin, ...]
     known_programs: tuple[str, ...]
     """Beginnings of names that a recorded machine may keep, since they tell nothing about their owner."""
