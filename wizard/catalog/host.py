@@ -87,7 +87,7 @@ class Xid(Sourced, frozen=True, kw_only=True):
 
 
 class StuckGb10(Sourced, frozen=True, kw_only=True):
-    """How a GB10 shows, under load only, that it is stuck at low power, and for how long to unplug it then."""
+    """How a GB10 shows, under load only, that it is stuck at low power, and how long to unplug it."""
 
     below_w: int
     off_mains_s: int

@@ -193,8 +193,8 @@ def _facts(machine: Machine) -> Iterator[str]:
     if any(gpu.unified and "gb10" in gpu.name.lower() for gpu in machine.gpus):
         stuck = host_facts().stuck_gb10
         yield _(
-            "Whether it is stuck at low power shows under load only: if it stays below {watts} W there, take it "
-            "off the mains for {seconds} seconds."
+            "Whether it is stuck at low power shows under load only: if it stays below {watts} W there, take "
+            "it off the mains for {seconds} seconds."
         ).format(watts=stuck.below_w, seconds=stuck.off_mains_s)
 
 
