@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: run test check e2e bench pot
+.PHONY: run test check e2e bench
 .DEFAULT_GOAL := run
 
 $(STAMP): pyproject.toml constraints.txt wizard/__init__.py
@@ -20,15 +20,15 @@ run: $(STAMP)  ## The wizard; without a terminal the rehearsed chain for a DGX S
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(BIN)/vllm-opencode; \
 	else exec $(BIN)/vllm-opencode --simulate gb10 setup --yes; fi
 
-test: $(STAMP)
-	$(BIN)/python -m pytest
+test: $(STAMP)  ## As many at once as there are cores.
+	$(BIN)/python -m pytest -n auto
 
 check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 e2e: $(STAMP)
 	$(BIN)/python -m pytest tests/e2e -rs

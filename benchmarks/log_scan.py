@@ -18,7 +18,8 @@ LIMIT = 100.0
 
 STEADY = (
     b"(APIServer pid=1234) INFO 11-30 10:00:00 [loggers.py:310] Engine 000: Avg prompt throughput: 512.0 "
-    b"tokens/s, Avg generation throughput: 45.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache usage: 3.1%\n"
+    b"tokens/s, Avg generation throughput: 45.1 tokens/s, Running: 1 reqs, Waiting: 0 reqs, GPU KV cache "
+    b"usage: 3.1%\n"
     b'INFO:     127.0.0.1:40000 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n'
 )
 FAILURE = (

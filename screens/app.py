@@ -78,11 +78,11 @@ class WizardApp(App[int], inherit_bindings=False):
         while True:
             outcome = await self.push_screen_wait(SCREENS[self.journey.step](self.journey))
             self.journey = outcome.journey
-            if outcome.at_end:
-                await self._end(self.journey, 0)
+            if not outcome.at_end:
+                self.journey = outcome.moved
+                await self._keep(self.journey)
+            elif await self._end(self.journey):
                 return
-            self.journey = outcome.moved
-            await self._keep(self.journey)
 
     async def _keep(self, journey: Journey) -> None:
         """Write the receipt, so that a later start can go on here; there is none before anything is known."""
@@ -95,17 +95,19 @@ class WizardApp(App[int], inherit_bindings=False):
 
     def action_leave(self) -> None:
         """Quit; asks first when something is half done or would go on running."""
-        self._leave(0)
+        self._ask_to_leave(0)
 
     def action_interrupt(self) -> None:
         """Quit by ctrl+c: the exit code tells when something was broken off."""
-        self._leave(INTERRUPTED)
+        self._ask_to_leave(INTERRUPTED)
+
+    def _ask_to_leave(self, code_of_break: int) -> None:
+        screen = next((screen for screen in self.screen_stack if isinstance(screen, StepScreen)), None)
+        if screen is not None and not isinstance(self.screen, DecideModal | WaitModal):
+            self._leave(screen, code_of_break)
 
     @work(exclusive=True, group="leave")
-    async def _leave(self, code_of_break: int) -> None:
-        screen = next((screen for screen in self.screen_stack if isinstance(screen, StepScreen)), None)
-        if screen is None or isinstance(self.screen, DecideModal | WaitModal):
-            return
+    async def _leave(self, screen: StepScreen, code_of_break: int) -> None:
         if screen.half_done:
             answers = {"stay": _("Stay here"), "stop": _("Stop it and quit")}
             question = _("vLLM is being started. Quitting now stops it.")
@@ -113,34 +115,34 @@ class WizardApp(App[int], inherit_bindings=False):
                 self.push_screen(WaitModal(_("Stopping vLLM…")))
                 await screen.abandon()
                 self.exit(code_of_break)
-            return
-        await self._end(screen.journey, 0)
-
-    async def _end(self, journey: Journey, code: int) -> None:
-        """Exit, after deciding what becomes of a server of ours."""
-        if not runs_here(journey):
-            self.exit(code)
-        elif journey.simulated:
-            await self._stop_and_exit(journey, code)
-        elif journey.step is Step.DONE:
-            self.exit(code, message=Text(goes_on(journey)))
         else:
-            await self._ask_and_exit(journey, code)
+            await self._end(screen.journey)
 
-    async def _ask_and_exit(self, journey: Journey, code: int) -> None:
+    async def _end(self, journey: Journey) -> bool:
+        """Exit, after deciding what becomes of a server of ours; False: somebody wants to stay."""
+        if not runs_here(journey):
+            self.exit(0)
+        elif journey.simulated or (answer := await self._fate_of(journey)) == "stop":
+            await self._stop_and_exit(journey)
+        elif answer == "leave":
+            self.exit(0, message=Text(goes_on(journey)))
+        else:
+            return False
+        return True
+
+    async def _fate_of(self, journey: Journey) -> str | None:
+        """What shall become of a running vLLM: at the end of the road it goes on, before that it is asked."""
+        if journey.step is Step.DONE:
+            return "leave"
         answers = {"leave": _("Leave it running"), "stop": _("Stop it"), "stay": _("Stay here")}
         question = _("The vLLM that was started here is still running.")
-        answer = await self.push_screen_wait(DecideModal(_("Quit?"), question, answers))
-        if answer == "leave":
-            self.exit(code, message=Text(goes_on(journey)))
-        elif answer == "stop":
-            await self._stop_and_exit(journey, code)
+        return await self.push_screen_wait(DecideModal(_("Quit?"), question, answers))
 
-    async def _stop_and_exit(self, journey: Journey, code: int) -> None:
+    async def _stop_and_exit(self, journey: Journey) -> None:
         self.push_screen(WaitModal(_("Stopping vLLM…")))
         try:
             await asyncio.to_thread(flow.stop_server, journey)
         except WizardError as error:
             self.exit(1, message=Text(str(error)))
         else:
-            self.exit(code)
+            self.exit(0)

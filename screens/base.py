@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from textual import on
@@ -15,8 +16,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker, WorkerError, WorkerState
 
+from screens import figures
 from screens.moves import Move, Outcome
 from screens.widgets.keybar import KeyBar, key_name
 from screens.widgets.modals import ErrorModal, ReadModal
@@ -27,7 +29,6 @@ from wizard.i18n import N_, _
 
 Work = Callable[[Journey], Journey]
 """The work of a step: blocks, raises WizardError, returns a new journey."""
-
 
 COMMON_KEYS: tuple[Binding, ...] = (
     Binding("enter,n", "next", N_("next"), id="next"),
@@ -56,6 +57,7 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         self.journey = journey
         self.cancel = threading.Event()
         self._worker: Worker[Journey] | None = None
+        self._outcome: Outcome | None = None
 
     def compose(self) -> ComposeResult:
         """The frame of a step around its body."""
@@ -122,7 +124,8 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         """Cancel the work and wait until nothing of it is left."""
         self.cancel.set()
         if self._worker is not None and not self._worker.is_finished:
-            await self.workers.wait_for_complete([self._worker])
+            with suppress(WorkerError):
+                await self._worker.wait()
 
     def done(self) -> None:
         """The work brought ``self.journey`` forward."""
@@ -136,13 +139,20 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
             self.app.push_screen(ErrorModal(error))
 
     def finish(self, move: Move, journey: Journey | None = None) -> None:
-        """Leave this step."""
-        self.dismiss(Outcome(move, self.journey if journey is None else journey))
+        """Leave this step; under an open window as soon as that is closed."""
+        self._outcome = Outcome(move, self.journey if journey is None else journey)
+        self.on_screen_resume()
+
+    def on_screen_resume(self) -> None:
+        """Leave now, if that was decided."""
+        if self._outcome is not None and self.is_current:
+            outcome, self._outcome = self._outcome, None
+            self.dismiss(outcome)
 
     @on(Worker.StateChanged)
     def _work_changed(self, event: Worker.StateChanged) -> None:
         worker = event.worker
-        if worker is not self._worker or (not self.is_current and not self.is_attached):
+        if worker is not self._worker or not self.is_attached:
             return
         if worker.state is WorkerState.SUCCESS and isinstance(worker.result, Journey):
             self.journey = worker.result
@@ -189,4 +199,4 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         common = _("Tab and Shift+Tab move between the parts, the arrows within one. Ctrl+C leaves too.")
         title = _("Help: {step}").format(step=_(TITLES[self.STEP]))
         lines = ["   ".join(keys[first : first + 3]) for first in range(0, len(keys), 3)]
-        self.app.push_screen(ReadModal(title, [_(self.HELP), "\n".join(lines), common]))
+        self.app.push_screen(ReadModal(title, [_(self.HELP), "\n".join(lines), common, figures.legend()]))

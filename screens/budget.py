@@ -139,6 +139,7 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
 
     def failed(self, error: BaseException) -> None:
         """A figure that cannot be: said beside the fields, where it is corrected."""
+        self._leaving = False
         if isinstance(error, WizardError):
             self._problem = str(error)
             self.show()
@@ -165,7 +166,7 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         self.query_one("#memory-title", Static).update(wording.memory_title(self.journey))
         self.query_one(MemoryBar).show(budget.memory)
         self.query_one("#tokens", Static).update("\n".join(wording.token_lines(self.journey)))
-        verdict.update("\n".join(wording.plan_verdict(plan)))
+        verdict.update("\n".join(wording.plan_verdict(plan, self.journey.simulated)))
 
     def ready(self) -> bool:
         """Whether there is a plan that may be started."""

@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens import roads, wording
+from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.checklist import marked
 from screens.widgets.modals import AskModal
@@ -57,7 +57,7 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
         diagnosis = self.journey.diagnosis
         if diagnosis is None:
             return
-        self.query_one("#verdict", Static).update(wording.diagnosis_line(diagnosis))
+        self.query_one("#verdict", Static).update(results.diagnosis_line(diagnosis))
         findings = self.query_one("#findings", OptionList)
         findings.clear_options()
         findings.add_options(
@@ -71,7 +71,7 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     def _tell(self, event: OptionList.OptionHighlighted) -> None:
         if self.journey.diagnosis is not None:
             finding = self.journey.diagnosis.findings[event.option_index]
-            self.query_one("#detail", Static).update("\n".join(wording.finding_lines(finding)))
+            self.query_one("#detail", Static).update("\n".join(results.finding_lines(finding)))
 
     @on(OptionList.OptionSelected)
     def _selected(self) -> None:
@@ -84,7 +84,7 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
         question = (_("File to read: a log of vLLM, or what opencode printed"), log)
         given = await self.app.push_screen_wait(AskModal(_("Something is broken"), (question,)))
         if given is not None:
-            changed = roads.diagnose_log(self.journey, given[0])
+            changed = flow.diagnose_log(self.journey, given[0])
             self.journey = flow.advance(flow.forget(changed, Step.DIAGNOSE))
             self.begin()
 

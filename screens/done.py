@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from screens import wording
+from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from wizard import flow
 from wizard.flow import Journey, Step
@@ -44,13 +44,13 @@ class DoneScreen(StepScreen, inherit_bindings=False):
 
     def show(self) -> None:
         """Draw the sheet."""
-        self.query_one("#summary", Static).update("\n".join(wording.done_lines(self.journey)))
+        self.query_one("#summary", Static).update("\n".join(results.done_lines(self.journey)))
         self.query_one("#sheet").focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Without a configuration there is no command to copy."""
         if action == "copy":
-            return self.journey.change is not None
+            return results.in_place(self.journey)
         return super().check_action(action, parameters)
 
     def action_copy(self) -> None:

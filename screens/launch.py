@@ -62,7 +62,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
 
     def __init__(self, journey: Journey) -> None:
         super().__init__(journey)
-        self._stopping = False
+        self._starting = False
 
     def compose_body(self) -> ComposeResult:
         """One of three panes."""
@@ -97,6 +97,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         live.reset()
         self._turn_to(Pane.LIVE)
         self.query_one(Log).focus()
+        self._starting = True
         self.perform(_("Starting vLLM…"), lambda journey: flow.launch(journey, live.emit, self.cancel))
 
     def action_again(self) -> None:
@@ -105,6 +106,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
 
     def done(self) -> None:
         """The server answers, or was stopped."""
+        self._starting = False
         self.query_one(LiveStart).drain()
         self.show()
         if self.journey.server is None:
@@ -112,6 +114,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
 
     def failed(self, error: BaseException) -> None:
         """Quote why the start failed; a stop on demand leads back to the plan."""
+        self._starting = False
         live = self.query_one(LiveStart)
         live.drain()
         if isinstance(error, LaunchError):
@@ -125,7 +128,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
     @property
     def half_done(self) -> bool:
         """Whether vLLM is being started."""
-        return self.busy
+        return self._starting
 
     def ready(self) -> bool:
         """Whether a server answers."""
@@ -153,6 +156,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
     def action_stop(self) -> None:
         """Stop the start, or the server that came of it."""
         if self.busy:
+            self.query_one(Status).begin(_("Stopping vLLM…"))
             self.cancel.set()
         else:
             self._stop_server()

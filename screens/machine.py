@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import OptionList, Static
 
-from screens import roads, wording
+from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
 from screens.moves import Move
 from screens.widgets.checklist import CheckList
@@ -85,9 +85,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         checks.clear_options()
         for check in journey.checks:
             checks.add_line(check.status, wording.check_title(check.id), check.detail)
-        worst = next((n for n, word in enumerate(words) if word == "fail"), None)
-        worst = words.index("warn") if worst is None and "warn" in words else worst
-        checks.highlighted = worst or 0
+        checks.highlighted = next((words.index(word) for word in ("fail", "warn") if word in words), 0)
         checks.focus()
 
     @on(OptionList.OptionHighlighted)
@@ -127,4 +125,4 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         modal = MachineModal(self.journey.answers.machine.simulate)
         name = await self.app.push_screen_wait(modal)
         if name is not None:
-            self.finish(Move.NEXT, roads.rehearse_on(self.journey, name))
+            self.finish(Move.NEXT, flow.rehearse_on(self.journey, name))

@@ -23,13 +23,15 @@ from wizard.i18n import N_, _
 
 COLUMNS = (
     (N_("model"), 0),
-    (N_("variant"), 7),
+    (N_("variant"), 9),
     (N_("weights"), 7),
     (N_("context"), 7),
-    (N_("parser"), 12),
+    (N_("parser"), 11),
     (N_("verdict"), 7),
 )
 """Title and width of each column; the first takes what is left."""
+EDGES = 3
+"""Columns that belong to no cell: the margins of the body and the scroll bar."""
 
 
 class ModelScreen(StepScreen, inherit_bindings=False):
@@ -74,9 +76,9 @@ class ModelScreen(StepScreen, inherit_bindings=False):
         table = self.query_one("#rows", DataTable)
         kept = self._highlighted()
         table.clear(columns=True)
-        others = sum(width for _title, width in COLUMNS) + 2 * len(COLUMNS)
+        taken = sum(width for _title, width in COLUMNS) + 2 * len(COLUMNS) + EDGES
         for title, width in COLUMNS:
-            table.add_column(_(title), width=width or max(16, self.size.width - others - 4))
+            table.add_column(_(title), width=width or max(16, self.size.width - taken))
         rows = self._rows()
         for row in rows:
             *cells, verdict = wording.row_cells(row)
@@ -144,14 +146,20 @@ class ModelScreen(StepScreen, inherit_bindings=False):
 
     def failed(self, error: BaseException) -> None:
         """A model that cannot be taken: show the rows again under the error."""
-        self._leaving = False
         super().failed(error)
-        if not self.journey.rows:
+        if self._leaving:
+            self._leaving = False
             self.begin()
 
     def ready(self) -> bool:
         """Whether there are rows."""
         return bool(self.journey.rows)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is something to show only where something works and something else does not."""
+        if action == "all":
+            return len({row.verdict == "no" for row in self.journey.rows}) == 2
+        return super().check_action(action, parameters)
 
     def reasons(self) -> list[str]:
         """The reasons of the highlighted row, with where each was read."""

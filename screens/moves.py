@@ -9,6 +9,7 @@ import msgspec
 from wizard import flow
 from wizard.flow import Journey
 from wizard.i18n import _
+from wizard.serve import is_alive
 
 
 class Move(Enum):
@@ -51,11 +52,11 @@ def worth_keeping(journey: Journey) -> bool:
 
 
 def runs_here(journey: Journey) -> bool:
-    """Whether a server that was started here would go on after leaving."""
-    return journey.run is not None and journey.server is not None
+    """Whether a vLLM that was started here would go on after leaving."""
+    return journey.run is not None and is_alive(journey.run)
 
 
 def goes_on(journey: Journey) -> str:
     """The last line in the terminal: what still runs, and how to stop it."""
-    url = journey.server.base_url if journey.server else ""
+    url = journey.run.base_url if journey.run else ""
     return _("vLLM goes on at {url}. Stop it with: vllm-opencode stop").format(url=url)

@@ -11,12 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.widgets import Static
 
-from screens import wording
+from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.diff import coloured
 from screens.widgets.fields import Tick
 from wizard import flow
-from wizard.flow import Step
+from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 
 
@@ -34,11 +34,15 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     CSS_PATH = "opencode.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,w", "write", N_("write and prove"), id="write"),
-        Binding("r", "again", N_("prove again"), id="again"),
+        Binding("r", "again", N_("prove"), id="again"),
         Binding("space", "tick", N_("tick"), id="tick"),
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
     ]
+
+    def __init__(self, journey: Journey) -> None:
+        super().__init__(journey)
+        self._prove_next = False
 
     def compose_body(self) -> ComposeResult:
         """Where, the diff, the ticks, and the proof."""
@@ -87,19 +91,19 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         change, proof = self.journey.change, self.journey.proof
         if change is None:
             return
-        self.query_one("#where", Static).update("\n".join(wording.change_lines(change)))
+        self.query_one("#where", Static).update("\n".join(results.change_lines(change)))
         self.query_one("#diff", Static).update(coloured(change.diff or _("Nothing has to be changed.")))
         if self.journey.answers.opencode.globals == "ask":
-            # A new file is the wizard's own: there is nobody else in it to be touched.
-            self.query_one("#globals", Tick).ticked = change.before is None
+            self.query_one("#globals", Tick).ticked = change.sets_globals
         for tick in self.query(Tick):
             tick.disabled = change.written
         lines = [_("WRITTEN to {path}").format(path=change.path)] if change.written else []
-        lines += wording.proof_lines(proof) if proof else ()
+        lines += results.proof_lines(proof) if proof else ()
         self.query_one("#proof", Static).update("\n".join(lines))
 
     def action_write(self) -> None:
-        """Write the file."""
+        """Write the file; the proof comes after it."""
+        self._prove_next = self.journey.answers.opencode.proof
         self.perform(_("Writing…"), flow.write_configuration)
 
     def action_again(self) -> None:
@@ -109,26 +113,28 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
     def done(self) -> None:
         """After writing comes the proof."""
         self.show()
-        if self._written() and self.journey.proof is None and self.journey.answers.opencode.proof:
+        if self._prove_next and self._in_place():
+            self._prove_next = False
             self.action_again()
 
     def ready(self) -> bool:
         """Whether the configuration is in place."""
-        return self._written()
+        return self._in_place()
 
-    def _written(self) -> bool:
-        change = self.journey.change
-        return change is not None and change.written
+    def _in_place(self) -> bool:
+        return results.in_place(self.journey)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Enter writes first and goes on afterwards."""
         match action:
             case "write":
-                return not self._written() and self.journey.change is not None and not self.busy
+                return not self._in_place() and self.journey.change is not None and not self.busy
             case "again":
-                return self._written() and not self.busy
-            case "tick" | "skip":
-                return not self._written()
-            case "next" if not self._written():
+                return self._in_place() and not self.busy
+            case "tick":
+                return self.journey.change is None or not self.journey.change.written
+            case "skip":
+                return not self._in_place()
+            case "next" if not self._in_place():
                 return False
         return super().check_action(action, parameters)

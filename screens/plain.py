@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from screens import wording
+from screens import plain_server, plain_steps, wording
 from screens.dialogue import Dialogue, Left, WentBack
 from screens.moves import Move, Outcome, goes_on, runs_here, worth_keeping
-from screens.plain_steps import STEPS
 from wizard import flow
 from wizard.errors import WizardError
 from wizard.flow import TITLES, Journey, Step
@@ -18,6 +17,20 @@ from wizard.i18n import _
 
 ENDED_EARLY = 2
 INTERRUPTED = 130
+
+
+STEPS: dict[Step, Callable[[Dialogue, Journey], Outcome]] = {
+    Step.START: plain_steps.start,
+    Step.MACHINE: plain_steps.machine,
+    Step.RUNTIME: plain_steps.runtime,
+    Step.MODEL: plain_steps.model,
+    Step.BUDGET: plain_steps.budget,
+    Step.LAUNCH: plain_server.launch,
+    Step.SMOKE: plain_server.smoke,
+    Step.OPENCODE: plain_server.opencode,
+    Step.DIAGNOSE: plain_server.diagnose,
+    Step.DONE: plain_server.done,
+}
 
 
 class PlainWizard:

@@ -1,24 +1,20 @@
-"""The steps as questions: what each tells and asks. Each takes and returns what its screen does."""
+"""The questions up to the plan. Each takes and returns what the screen of its step does."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
-from screens import figures, roads, wording
+from screens import figures, wording
 from screens.dialogue import Dialogue
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.compat import Row
-from wizard.errors import LaunchError, RefusedError
+from wizard.errors import RefusedError
 from wizard.flow import Journey, Step
 from wizard.i18n import _
 from wizard.machine import machine_names
-from wizard.serve import Event, Milestone, Progress
-from wizard.smoke import SmokeCheck
 
 
 def start(dialogue: Dialogue, journey: Journey) -> Outcome:
@@ -41,18 +37,18 @@ def start(dialogue: Dialogue, journey: Journey) -> Outcome:
         case "connect":
             url = dialogue.text(_("Address of the running vLLM"), "http://127.0.0.1:8000/v1")
             key = dialogue.text(_("File with its API key, Enter for none"))
-            return Outcome(Move.NEXT, flow.connect(roads.connect_to(journey, url, key)))
+            return Outcome(Move.NEXT, flow.connect(flow.connect_to(journey, url, key)))
         case "broken":
             log = dialogue.text(_("File to read: a log of vLLM, or what opencode printed"), "vllm.log")
-            return Outcome(Move.NEXT, roads.diagnose_log(journey, log))
+            return Outcome(Move.NEXT, flow.diagnose_log(journey, log))
         case "rehearse":
             names = [(name, name) for name in machine_names()]
-            name = dialogue.choose(_("Which machine shall be played?"), names, wording.REHEARSAL_MACHINE)
-            return Outcome(Move.NEXT, roads.rehearse_on(journey, name))
+            name = dialogue.choose(_("Which machine shall be played?"), names, flow.REHEARSAL_MACHINE)
+            return Outcome(Move.NEXT, flow.rehearse_on(journey, name))
         case "install":
-            return Outcome(Move.NEXT, roads.take(journey, "install"))
+            return Outcome(Move.NEXT, flow.take_road(journey, "install"))
         case _:
-            return Outcome(Move.GO, flow.choose_for_me(roads.take(journey, "install"), _tell(dialogue)))
+            return Outcome(Move.GO, flow.choose_for_me(flow.take_road(journey, "install"), _tell(dialogue)))
 
 
 def _tell(dialogue: Dialogue) -> Callable[[object], None]:
@@ -81,7 +77,7 @@ def machine(dialogue: Dialogue, journey: Journey) -> Outcome:
         case "again":
             return Outcome(Move.GO, flow.forget(journey, Step.MACHINE))
         case "practise":
-            return Outcome(Move.NEXT, roads.rehearse_on(journey, wording.REHEARSAL_MACHINE))
+            return Outcome(Move.NEXT, flow.rehearse_on(journey, flow.REHEARSAL_MACHINE))
         case _:
             return Outcome(Move.NEXT, journey)
 
@@ -149,122 +145,8 @@ def budget(dialogue: Dialogue, journey: Journey) -> Outcome:
         dialogue.say(wording.memory_title(journey))
         for _mark, name, value, origin in wording.memory_parts(journey.budget.memory):
             dialogue.say(f"  {name} {figures.gib(value)} GiB{figures.letter(origin)}")
-    dialogue.say(*wording.token_lines(journey), *wording.plan_verdict(plan))
+    dialogue.say(*wording.token_lines(journey), *wording.plan_verdict(plan, journey.simulated))
     options = [("next", _("Go on")), ("again", _("Change the figures"))]
     usual = "again" if plan.refused else "next"
     reached = dialogue.choose(_("And now?"), options, usual, wording.plan_reasons(plan))
     return Outcome(Move.NEXT if reached == "next" and not plan.refused else Move.GO, journey)
-
-
-def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """The plan, and the start."""
-    plan = flow.need(journey.plan)
-    if journey.server is not None:
-        dialogue.say(wording.server_line(journey.server))
-        dialogue.choose(_("vLLM runs. And now?"), [("next", _("Go on"))], "next")
-        return Outcome(Move.NEXT, journey)
-    dialogue.say(*wording.chosen_lines(flow.chosen(journey)), *wording.command_lines(plan))
-    dialogue.choose(_("And now?"), [("start", _("Start vLLM"))], "start", wording.plan_reasons(plan))
-    dialogue.say(_("Starting vLLM… Ctrl-C stops it."))
-    try:
-        journey = flow.launch(journey, _follow(dialogue), threading.Event())
-    except LaunchError as error:
-        dialogue.say(*error.evidence)
-        raise
-    dialogue.say(wording.server_line(flow.need(journey.server)))
-    return Outcome(Move.NEXT, journey)
-
-
-def _follow(dialogue: Dialogue) -> Callable[[Event], None]:
-    def follow(event: Event) -> None:
-        if isinstance(event, Milestone):
-            dialogue.say(f"{figures.clock(event.seconds)}  {event.title}  {event.detail}".rstrip())
-        elif isinstance(event, Progress) and event.done == event.total:
-            dialogue.say(f"{figures.clock(event.seconds)}  {event.done}/{event.total}")
-
-    return follow
-
-
-def smoke(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """Do tool calls work?"""
-    dialogue.say(_("Asking the model…"))
-
-    def tell(check: SmokeCheck) -> None:
-        word = wording.status_word(check.status)
-        dialogue.say(f"{word}  {check.title}: {check.detail} {check.hint}".rstrip())
-
-    journey = flow.smoke_test(journey, tell, threading.Event())
-    report = flow.need(journey.smoke)
-    dialogue.say(wording.smoke_summary(report))
-    options = [("next", _("Go on")), ("again", _("Test again"))]
-    if report.verdict == "fail":
-        options = [("again", _("Test again")), ("skip", _("Go on without proof"))]
-    why = [f"{check.title}: {check.evidence}" for check in report.checks if check.evidence]
-    picked = dialogue.choose(_("And now?"), options, options[0][0], why)
-    moves = {"next": Move.NEXT, "again": Move.GO, "skip": Move.SKIP}
-    return Outcome(moves[picked], journey)
-
-
-def opencode(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """What opencode is told."""
-    journey = flow.plan_configuration(journey, unproven=Step.SMOKE in journey.skipped)
-    change = flow.need(journey.change)
-    dialogue.say(*wording.change_lines(change), change.diff)
-    options = [
-        ("write", _("Write it and prove it")),
-        ("ticks", _("Change what is written")),
-        ("skip", _("Leave opencode alone")),
-    ]
-    match dialogue.choose(_("And now?"), options, "write"):
-        case "ticks":
-            return Outcome(Move.GO, _ticked(dialogue, journey))
-        case "skip":
-            return Outcome(Move.SKIP, journey)
-    journey = flow.write_configuration(journey)
-    dialogue.say(_("WRITTEN to {path}").format(path=change.path))
-    if journey.answers.opencode.proof:
-        journey = flow.prove(journey, threading.Event())
-        dialogue.say(*wording.proof_lines(flow.need(journey.proof)))
-    return Outcome(Move.NEXT, journey)
-
-
-def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
-    given = journey.answers.opencode
-    wanted: dict[str, Any] = {
-        "default_model": dialogue.agreed(_("Make it the default model?"), given.default_model),
-        "globals": "yes"
-        if dialogue.agreed(_("Also set what touches all providers?"), given.globals == "yes")
-        else "no",
-        "private": dialogue.agreed(_("Nothing leaves the house?"), given.private),
-    }
-    return flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
-
-
-def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """What a log says."""
-    diagnosis = flow.diagnose(journey.answers.start.log or "")
-    dialogue.say(wording.diagnosis_line(diagnosis))
-    for finding in diagnosis.findings:
-        dialogue.say(f"{finding.title} ({finding.fault})", *wording.finding_lines(finding))
-    return Outcome(Move.NEXT, journey)
-
-
-def done(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """What to type, what runs where."""
-    flow.finish(journey)
-    dialogue.say(*wording.done_lines(journey))
-    return Outcome(Move.NEXT, journey)
-
-
-STEPS: dict[Step, Callable[[Dialogue, Journey], Outcome]] = {
-    Step.START: start,
-    Step.MACHINE: machine,
-    Step.RUNTIME: runtime,
-    Step.MODEL: model,
-    Step.BUDGET: budget,
-    Step.LAUNCH: launch,
-    Step.SMOKE: smoke,
-    Step.OPENCODE: opencode,
-    Step.DIAGNOSE: diagnose,
-    Step.DONE: done,
-}

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import OptionList, Static
 
-from screens import wording
+from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.checklist import CheckList
 from screens.widgets.modals import ReadModal
@@ -80,13 +80,13 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         """Draw the server and a finished test."""
         server, report = self.journey.server, self.journey.smoke
         if server is not None:
-            self.query_one("#server", Static).update(wording.server_line(server))
+            self.query_one("#server", Static).update(results.server_line(server))
         self._checks = []
         self.query_one(CheckList).clear_options()
         for check in report.checks if report else ():
             self._add(check)
         self.query_one("#detail", Static).update("")
-        self.query_one("#verdict", Static).update(wording.smoke_summary(report) if report else "")
+        self.query_one("#verdict", Static).update(results.smoke_summary(report) if report else "")
         self._point_at_failure()
 
     @on(Checked)
@@ -140,4 +140,6 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
             return bool(check and check.evidence) or None
         if action == "again":
             return None if self.busy else True
+        if action == "skip":
+            return not self.ready()
         return super().check_action(action, parameters)

@@ -11,7 +11,6 @@ from textual.message import Message
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens import roads
 from screens.base import COMMON_KEYS, StepScreen
 from screens.moves import Move
 from screens.widgets.modals import AskModal, MachineModal
@@ -81,6 +80,13 @@ class StartScreen(StepScreen, inherit_bindings=False):
             self.journey = journey
             self.note = note
 
+    class Choosing(Message):
+        """The express road reached a step."""
+
+        def __init__(self, title: str) -> None:
+            super().__init__()
+            self.title = title
+
     def __init__(self, journey: Journey) -> None:
         super().__init__(journey)
         self._earlier: Journey | None = None
@@ -93,13 +99,13 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     def show(self) -> None:
         """List the roads; going on is one only when there is something to go on with."""
-        roads = self.query_one("#roads", OptionList)
-        roads.clear_options()
+        offered = self.query_one("#roads", OptionList)
+        offered.clear_options()
         for road, (title, _explanation) in ROADS.items():
             if road != "resume" or self._earlier is not None:
-                roads.add_option(Option(_(title), id=road))
-        roads.highlighted = 0
-        roads.focus()
+                offered.add_option(Option(_(title), id=road))
+        offered.highlighted = 0
+        offered.focus()
 
     def begin(self) -> None:
         """Look for a receipt of an unfinished set-up."""
@@ -127,8 +133,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     def action_next(self) -> None:
         """Take the highlighted road."""
-        roads = self.query_one("#roads", OptionList)
-        option = roads.highlighted_option
+        option = self.query_one("#roads", OptionList).highlighted_option
         if option is not None:
             self.action_road(option.id or "install")
 
@@ -140,11 +145,11 @@ class StartScreen(StepScreen, inherit_bindings=False):
             case "resume" if self._earlier is not None:
                 self.finish(Move.GO, self._earlier)
             case "express":
-                self.journey = roads.take(self.journey, "install")
+                self.journey = flow.take_road(self.journey, "install")
                 self._after = Move.GO
                 self.perform(_("Choosing for you…"), self._choose)
             case "install":
-                self.finish(Move.NEXT, roads.take(self.journey, "install"))
+                self.finish(Move.NEXT, flow.take_road(self.journey, "install"))
             case "connect":
                 self._ask_address()
             case "broken":
@@ -158,13 +163,6 @@ class StartScreen(StepScreen, inherit_bindings=False):
     def _tell(self, event: object) -> None:
         if isinstance(event, flow.StepEvent):
             self.post_message(self.Choosing(event.title))
-
-    class Choosing(Message):
-        """The express road reached a step."""
-
-        def __init__(self, title: str) -> None:
-            super().__init__()
-            self.title = title
 
     @on(Choosing)
     def _choosing(self, event: Choosing) -> None:
@@ -184,7 +182,7 @@ class StartScreen(StepScreen, inherit_bindings=False):
         )
         given = await self.app.push_screen_wait(AskModal(_("Connect to a running vLLM"), questions))
         if given is not None:
-            self.journey = roads.connect_to(self.journey, *given)
+            self.journey = flow.connect_to(self.journey, *given)
             self._after = Move.NEXT
             self.perform(_("Asking {url}…").format(url=given[0]), flow.connect)
 
@@ -194,11 +192,11 @@ class StartScreen(StepScreen, inherit_bindings=False):
         questions = ((_("File to read: a log of vLLM, or what opencode printed"), log),)
         given = await self.app.push_screen_wait(AskModal(_("Something is broken"), questions))
         if given is not None:
-            self.finish(Move.NEXT, roads.diagnose_log(self.journey, given[0]))
+            self.finish(Move.NEXT, flow.diagnose_log(self.journey, given[0]))
 
     @work
     async def _ask_machine(self) -> None:
         modal = MachineModal(self.journey.answers.machine.simulate)
         name = await self.app.push_screen_wait(modal)
         if name is not None:
-            self.finish(Move.NEXT, roads.rehearse_on(self.journey, name))
+            self.finish(Move.NEXT, flow.rehearse_on(self.journey, name))

@@ -3,11 +3,60 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     import httpx
+
+
+_Result = TypeVar("_Result")
+
+_HEARING_S = 0.1
+"""How often a cancel is looked for while a server is silent."""
+
+
+class TooLateError(Exception):
+    """A request did not come to its end within its deadline."""
+
+
+class GivenUpError(Exception):
+    """A request was cancelled."""
+
+
+def bounded(ask: Callable[[], _Result], ends: float, cancel: threading.Event | None = None) -> _Result:
+    """The result of ``ask``, which must be there when the monotonic clock shows ``ends``.
+
+    It runs in a thread of its own, so a server that sends a byte now and then, or never, cannot hold us; a
+    request that was given up ends with its client, or by its time-out. Raises TooLateError, GivenUpError, or
+    what ``ask`` raises.
+    """
+    box: queue.SimpleQueue[tuple[_Result | None, Exception | None]] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            box.put((ask(), None))
+        except Exception as error:  # noqa: BLE001 - handed over and raised where somebody waits for it
+            box.put((None, error))
+
+    threading.Thread(target=work, name="request", daemon=True).start()
+    while True:
+        if cancel is not None and cancel.is_set():
+            raise GivenUpError
+        left = ends - time.monotonic()
+        if left <= 0:
+            raise TooLateError
+        try:
+            result, error = box.get(timeout=left if cancel is None else min(left, _HEARING_S))
+        except queue.Empty:
+            continue
+        if error is not None:
+            raise error
+        return result  # type: ignore[return-value]
 
 
 def is_loopback(url: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Literal
 import msgspec
 
 from wizard import __version__
+from wizard.errors import UsageError
+from wizard.i18n import _
 from wizard.paths import write_atomic
 
 SCHEMA = 1
@@ -20,7 +22,7 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Literal["file"]
     path: str
-    backup: str | None
+    backup: str | None = None
     """The file as it was before; None: it did not exist."""
     sha256_after: str
 
@@ -75,6 +77,21 @@ def load(path: Path) -> tuple[Receipt | None, Path | None]:
         path.replace(aside)
         return None, aside
     return receipt, None
+
+
+def load_last(path: Path) -> Receipt:
+    """The receipt. Raises UsageError when there is none, and when it had to be set aside."""
+    last, aside = load(path)
+    if aside is not None:
+        raise UsageError(
+            _("The last receipt could not be read; it was moved to {path}.").format(path=aside),
+            _("It is a text file: what was written and where the backup lies can be read in it."),
+        )
+    if last is None:
+        raise UsageError(
+            _("There is no receipt at {path}.").format(path=path), _("Nothing was set up from here.")
+        )
+    return last
 
 
 def _without_none(value: dict[str, object]) -> dict[str, object]:

@@ -8,13 +8,11 @@ from pathlib import Path
 import msgspec
 
 from wizard import paths, receipt
-from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.receipt import Receipt
-from wizard.text import inert
+from wizard.text import covered, inert
 
 _ADDRESS = re.compile(r"\b(?!127\.0\.0\.1\b)(?:\d{1,3}\.){3}\d{1,3}\b")
-_TOKEN = re.compile(r"\b(?:hf_|sk-|gh[pousr]_)[A-Za-z0-9_-]{8,}")
 
 
 def write_report(file: Path | None = None) -> Path:
@@ -22,9 +20,7 @@ def write_report(file: Path | None = None) -> Path:
 
     Raises UsageError when nothing was set up from here, or the file cannot be written.
     """
-    last, _aside = receipt.load(paths.receipt_path())
-    if last is None:
-        raise UsageError(_("Nothing was set up from here yet."), _("Run the wizard first."))
+    last = receipt.load_last(paths.receipt_path())
     target = file or Path("vllm-opencode-report.txt")
     paths.write_atomic(target, render(last).encode())
     return target.absolute()
@@ -51,7 +47,7 @@ def render(last: Receipt) -> str:
 def redact(text: str) -> str:
     """The text without what identifies a person or opens a door: home folder, addresses, tokens."""
     text = inert(text).replace(str(Path.home()), "~")
-    return _TOKEN.sub("<token>", _ADDRESS.sub("<address>", text))
+    return covered(_ADDRESS.sub("<address>", text))
 
 
 def _listed(values: object, indent: str = "  ") -> list[str]:

@@ -68,9 +68,9 @@ class LiveStart(Vertical):
         log.write_lines(lines)
         if len(lines) < len(events):
             self._note(event for event in events if not isinstance(event, LogLine))
-            if following:
-                # The milestones took room from the log, so that its end is out of sight again.
-                self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
+        if following:
+            # Milestones take room from the log and old lines fall out of it: its end moves once more.
+            self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
 
     def _note(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -14,8 +14,8 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.wording import REHEARSAL_MACHINE
 from wizard.errors import WizardError
+from wizard.flow import REHEARSAL_MACHINE
 from wizard.i18n import N_, _
 from wizard.machine import machine_names
 
@@ -178,7 +178,7 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
         fields = list(self.query(Input))
         if event.input is not fields[-1]:
             fields[fields.index(event.input) + 1].focus()
-        elif fields[0].value.strip():
+        elif any(field.value.strip() for field in fields):
             self.dismiss(tuple(field.value.strip() for field in fields))
         else:
             fields[0].focus()

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.message import Message
 from textual.widgets import Static
 
 from screens import wording
-from wizard.flow import Journey, chosen
+from wizard.flow import ChosenEvent, Journey, chosen
 from wizard.i18n import _
 
 
 class Review(VerticalScroll):
     """The plan of a journey to read before anything is touched."""
+
+    class SummedUp(Message):
+        """The disk was looked at."""
+
+        def __init__(self, chosen: ChosenEvent) -> None:
+            super().__init__()
+            self.chosen = chosen
 
     def compose(self) -> ComposeResult:
         """Verdict, summary, command."""
@@ -21,10 +30,20 @@ class Review(VerticalScroll):
         yield Static(id="review-command", markup=False)
 
     def show(self, journey: Journey) -> None:
-        """Draw the plan; what refuses it comes first."""
+        """Draw the plan; what refuses it comes first. The summary looks at the disk and follows."""
         if journey.plan is None:
             return
-        self.query_one("#review-verdict", Static).update("\n".join(wording.plan_verdict(journey.plan)))
-        self.query_one("#review-summary", Static).update("\n".join(wording.chosen_lines(chosen(journey))))
+        self.query_one("#review-verdict", Static).update(
+            "\n".join(wording.plan_verdict(journey.plan, journey.simulated))
+        )
         command = [_("Command"), *(f"  {line}" for line in wording.command_lines(journey.plan))]
         self.query_one("#review-command", Static).update("\n".join(command))
+        self._sum_up(journey)
+
+    @work(thread=True, exclusive=True, exit_on_error=False)
+    def _sum_up(self, journey: Journey) -> None:
+        self.post_message(self.SummedUp(chosen(journey)))
+
+    @on(SummedUp)
+    def _summed_up(self, event: SummedUp) -> None:
+        self.query_one("#review-summary", Static).update("\n".join(wording.chosen_lines(event.chosen)))

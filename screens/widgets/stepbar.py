@@ -11,7 +11,7 @@ from wizard.i18n import _
 
 
 class StepBar(Static):
-    """Where somebody is on the road: every step by name where there is room, else ``1  2  [3 Runtime]  4``."""
+    """Where somebody is: every step by name where there is room, else ``1  2  [3 Runtime]  4``."""
 
     def __init__(self, journey: Journey) -> None:
         super().__init__(markup=False)

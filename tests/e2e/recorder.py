@@ -37,14 +37,16 @@ def recorder(server: str) -> Iterator[Recorder]:
                 name: value for name, value in self.headers.items() if name.lower() not in _HOP_HEADERS
             }
             url = server.removesuffix("/v1") + self.path
-            with httpx.Client(trust_env=False, timeout=120) as client:
-                with client.stream("POST", url, content=body, headers=headers) as answer:
-                    self.send_response(answer.status_code)
-                    self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
-                    self.end_headers()
-                    for piece in answer.iter_bytes():
-                        self.wfile.write(piece)
-                        self.wfile.flush()
+            with (
+                httpx.Client(trust_env=False, timeout=120) as client,
+                client.stream("POST", url, content=body, headers=headers) as answer,
+            ):
+                self.send_response(answer.status_code)
+                self.send_header("Content-Type", answer.headers.get("Content-Type", "application/json"))
+                self.end_headers()
+                for piece in answer.iter_bytes():
+                    self.wfile.write(piece)
+                    self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None:
             """Silent: the test's own output is what counts."""

@@ -127,7 +127,7 @@ def test_setup_ends_with_an_opencode_that_really_works(site: Site, realkit: Real
 
 
 def _opencode_works_again(site: Site, kit: RealKit, tmp_path: Path, config: dict[str, Any]) -> None:
-    """An opencode run of our own, watched from outside: the file, the server's metrics, the second request."""
+    """Another opencode run, watched from outside: the file, the server's metrics, the second request."""
     project = tmp_path / "project"
     project.mkdir()
     before = _parsed_calls(site)

@@ -18,6 +18,15 @@ from wizard.serve import Event
 
 SIZES = [(80, 24), (120, 40)]
 LANGUAGES = ["en"]
+VARIANTS = (
+    "machine-rehearsed",
+    "machine-many",
+    "machine-no-gpu",
+    "budget-refused",
+    "launch-ready",
+    "opencode-proved",
+)
+"""Drawn in the small size only: at the large one they show nothing new."""
 
 STEPS: dict[str, Journey] = {
     "start": Journey(),
@@ -46,6 +55,14 @@ sized = pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{siz
 spoken = pytest.mark.parametrize("language", LANGUAGES)
 
 
+async def calm(pilot: Pilot[Any]) -> None:
+    """Wait until nothing on the screen changes any more."""
+    seen: list[str] = []
+    while len(seen) < 3 or len(set(seen[-3:])) > 1:
+        await pilot.pause(0.02)
+        seen.append(pilot.app.export_screenshot())
+
+
 @pytest.fixture
 def drawn(still: pytest.MonkeyPatch, snap_compare: Callable[..., bool]) -> Drawn:
     """Compare the screen of a journey, in a language and a size, after something was done there."""
@@ -61,10 +78,13 @@ def drawn(still: pytest.MonkeyPatch, snap_compare: Callable[..., bool]) -> Drawn
         i18n.use(language)
 
         async def settle(pilot: Pilot[Any]) -> None:
-            await pilot.pause()
+            await pilot.app.workers.wait_for_complete(
+                worker for worker in pilot.app.workers if worker.name == "_sum_up"
+            )
+            await calm(pilot)
             if then is not None:
                 await then(pilot)
-            await pilot.pause()
+                await calm(pilot)
 
         return snap_compare(WizardApp(journey), terminal_size=size, run_before=settle)
 
@@ -73,9 +93,15 @@ def drawn(still: pytest.MonkeyPatch, snap_compare: Callable[..., bool]) -> Drawn
 
 @sized
 @spoken
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", [name for name in STEPS if name not in VARIANTS])
 def test_a_step(drawn: Drawn, name: str, language: str, size: tuple[int, int]) -> None:
     assert drawn(STEPS[name], language, size)
+
+
+@spoken
+@pytest.mark.parametrize("name", VARIANTS)
+def test_a_variant(drawn: Drawn, name: str, language: str) -> None:
+    assert drawn(STEPS[name], language, (80, 24))
 
 
 @sized
@@ -167,6 +193,7 @@ def test_too_small(drawn: Drawn, size: tuple[int, int]) -> None:
     assert drawn(journeys.at(Step.MODEL), "en", size)
 
 
-def test_without_colours(drawn: Drawn, still: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", [Step.MACHINE, Step.MODEL])
+def test_without_colours(drawn: Drawn, still: pytest.MonkeyPatch, step: Step) -> None:
     still.setenv("NO_COLOR", "1")
-    assert drawn(journeys.at(Step.MODEL), "en", (80, 24))
+    assert drawn(journeys.at(step), "en", (80, 24))

@@ -16,8 +16,6 @@ from screens.budget import BudgetScreen
 from screens.diagnose import DiagnoseScreen
 from screens.launch import LaunchScreen
 from screens.machine import MachineScreen
-from screens.smoke import SmokeScreen
-from screens.start import StartScreen
 from screens.widgets.fields import NumberField
 from screens.widgets.modals import AskModal, DecideModal, ErrorModal, MachineModal, ReadModal
 from wizard import flow
@@ -33,13 +31,21 @@ def step_of(pilot: Any) -> Step:
     return pilot.app.screen.STEP
 
 
-async def test_forward_to_the_plan_and_back_to_the_start(opened: Any, still: pytest.MonkeyPatch) -> None:
-    async with opened(journeys.at(Step.BUDGET) if False else _planned(Step.MACHINE)) as pilot:
+async def test_forward_to_the_plan_and_back_to_the_start(
+    opened: Any, until: Any, still: pytest.MonkeyPatch
+) -> None:
+    chosen = {"rows": journeys.ROWS, "choice": journeys.CHOICE}
+    planned = {"budget": journeys.BUDGET, "plan": journeys.PLAN}
+    still.setattr(flow, "rate_models", lambda journey: journey)
+    still.setattr(flow, "choose_model", lambda journey: msgspec.structs.replace(journey, **chosen))
+    still.setattr(flow, "make_plan", lambda journey: msgspec.structs.replace(journey, **planned))
+    async with opened(_planned(Step.MACHINE)) as pilot:
         for step in (Step.MACHINE, Step.RUNTIME, Step.MODEL, Step.BUDGET, Step.LAUNCH):
             assert step_of(pilot) is step
+            await until(pilot, lambda: pilot.app.screen.ready() or pilot.app.screen.STEP is Step.LAUNCH)
             if step is not Step.LAUNCH:
                 await pilot.press("enter")
-                await pilot.pause()
+                await until(pilot, lambda: step_of(pilot) is not step)  # noqa: B023 - awaited at once
         for step in (Step.BUDGET, Step.MODEL, Step.RUNTIME, Step.MACHINE, Step.START):
             await pilot.press("b")
             await pilot.pause()
@@ -152,28 +158,28 @@ async def test_a_receipt_that_cannot_be_written_is_told_and_no_more(
 
 
 async def test_going_on_where_somebody_was(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
 ) -> None:
     earlier = journeys.at(Step.MACHINE)
     still.setattr(flow, "resume", lambda: (earlier, ""))
     async with opened(Journey()) as pilot:
-        await until(pilot, lambda: "Go on where you were" in shown(pilot))
+        await see(pilot, "Go on where you were")
         await pilot.press("enter")
         await until(pilot, lambda: step_of(pilot) is Step.MACHINE)
         assert pilot.app.screen.journey.machine == earlier.machine
 
 
 async def test_an_unreadable_receipt_is_told(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, shown: Any, still: pytest.MonkeyPatch
 ) -> None:
     still.setattr(flow, "resume", lambda: (None, "It was moved to receipt.toml.unreadable."))
     async with opened(Journey()) as pilot:
-        await until(pilot, lambda: "receipt.toml.unreadable" in shown(pilot))
+        await see(pilot, "receipt.toml.unreadable")
         assert "Go on where" not in shown(pilot)
 
 
 async def test_the_express_road_ends_at_the_plan(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
 ) -> None:
     go = threading.Event()
 
@@ -185,18 +191,35 @@ async def test_the_express_road_ends_at_the_plan(
     still.setattr(flow, "choose_for_me", choose)
     async with opened(Journey()) as pilot:
         await pilot.press("e")
-        await until(pilot, lambda: "Choosing for you: Model" in shown(pilot))
+        await see(pilot, "Choosing for you: Model")
         go.set()
-        await until(pilot, lambda: step_of(pilot) is Step.LAUNCH)
-        assert "about 6 min" in shown(pilot)
-        assert "412 GiB are free" in shown(pilot)
+        await until(pilot, lambda: step_of(pilot) is Step.LAUNCH and "about 6 min" in shown(pilot))
+        await see(pilot, "412 GiB are free")
         await pilot.press("b")
         await until(pilot, lambda: step_of(pilot) is Step.BUDGET)
 
 
+async def test_a_window_does_not_hold_up_the_road(opened: Any, until: Any, still: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+
+    def choose(journey: Journey, emit: Emit) -> Journey:
+        assert go.wait(10)
+        return journeys.at(Step.LAUNCH, worked=False)
+
+    still.setattr(flow, "choose_for_me", choose)
+    async with opened(Journey()) as pilot:
+        await pilot.press("e", "f1")
+        await until(pilot, lambda: isinstance(pilot.app.screen, ReadModal))
+        start = pilot.app.screen_stack[-2]
+        go.set()
+        await until(pilot, lambda: not start.busy)
+        await pilot.press("escape")
+        await until(pilot, lambda: isinstance(pilot.app.screen, LaunchScreen))
+
+
 async def test_connecting_asks_for_the_address(opened: Any, until: Any, still: pytest.MonkeyPatch) -> None:
     def connect(journey: Journey) -> Journey:
-        if journey.answers.start.base_url == "http://10.0.0.7:9000/v1":
+        if journey.answers.start.base_url == "http://spark":
             return msgspec.structs.replace(journey, server=journeys.SERVER)
         raise ServerError("Nobody answers there.", "Is vLLM running?")
 
@@ -213,7 +236,7 @@ async def test_connecting_asks_for_the_address(opened: Any, until: Any, still: p
         await until(pilot, lambda: isinstance(pilot.app.screen, ErrorModal))
         await pilot.press("escape", "c")
         await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))
-        await pilot.press("ctrl+u", *"http://10.0.0.7:9000/v1", "enter", "enter")
+        await pilot.press("ctrl+u", *"http://spark", "enter", "enter")
         await until(pilot, lambda: step_of(pilot) is Step.SMOKE)
         assert pilot.app.screen.journey.road == (Step.START, Step.SMOKE, Step.OPENCODE, Step.DONE)
 
@@ -241,7 +264,7 @@ async def test_diagnosing_asks_for_the_file(
 
 
 async def test_without_a_gpu_a_rehearsal_is_offered(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
 ) -> None:
     looked: list[str | None] = []
 
@@ -253,7 +276,7 @@ async def test_without_a_gpu_a_rehearsal_is_offered(
 
     still.setattr(flow, "look_at_machine", look)
     async with opened(journeys.at(Step.MACHINE, machine=journeys.spark(gpus=()))) as pilot:
-        assert "There is no NVIDIA GPU here" in shown(pilot)
+        await see(pilot, "There is no NVIDIA GPU here")
         assert "REHEARSAL" not in shown(pilot)
         await pilot.press("p")
         await until(pilot, lambda: isinstance(pilot.app.screen, MachineModal))
@@ -296,26 +319,26 @@ async def test_no_error_ends_the_application(
 
 
 async def test_help_and_reasons_open_and_close(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
 ) -> None:
     async with opened(journeys.at(Step.MODEL)) as pilot:
         for key, word in (("f1", "Help: Model"), ("question_mark", "source: computed")):
             await pilot.press(key)
             await until(pilot, lambda: isinstance(pilot.app.screen, ReadModal))
-            assert word in shown(pilot)
+            await see(pilot, word)
             await pilot.press("enter")
             assert step_of(pilot) is Step.MODEL
 
 
 async def test_too_small_and_large_again(
-    opened: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
+    opened: Any, see: Any, shown: Any, still: pytest.MonkeyPatch
 ) -> None:
     async with opened(journeys.at(Step.MODEL)) as pilot:
         await pilot.resize_terminal(50, 15)
-        await until(pilot, lambda: "too small" in shown(pilot))
+        await see(pilot, "too small")
         assert "gpt-oss" not in shown(pilot)
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: "gpt-oss" in shown(pilot))
+        await see(pilot, "gpt-oss")
 
 
 class TestLeaving:
@@ -328,6 +351,22 @@ class TestLeaving:
         async with opened(journeys.at(Step.MODEL)) as pilot:
             await pilot.press(key)
             await until(pilot, lambda: pilot.app.return_value == 0)
+
+    async def test_asking_twice_asks_once(self, opened: Any, until: Any, still: pytest.MonkeyPatch) -> None:
+        async with opened(journeys.at(Step.SMOKE)) as pilot:
+            await pilot.press("ctrl+q", "ctrl+c")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DecideModal))
+            await pilot.press("enter")
+            await until(pilot, lambda: pilot.app.return_value == 0)
+
+    async def test_a_server_of_an_earlier_choice_is_not_forgotten(
+        self, opened: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        async with opened(journeys.at(Step.MODEL, run=journeys.RUN)) as pilot:
+            await pilot.press("ctrl+q")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DecideModal))
+            await pilot.press("escape", "ctrl+q")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DecideModal))
 
     async def test_from_within_a_window(self, opened: Any, until: Any, still: pytest.MonkeyPatch) -> None:
         async with opened(journeys.at(Step.MODEL)) as pilot:
@@ -418,8 +457,3 @@ async def test_work_is_cancelled_when_its_screen_goes(
         await until(pilot, lambda: seen)
         await pilot.press("b")
         await until(pilot, lambda: seen[0].is_set() and isinstance(pilot.app.screen, LaunchScreen))
-
-
-def test_the_start_is_a_screen_of_its_own() -> None:
-    assert StartScreen.STEP is Step.START
-    assert SmokeScreen.STEP is Step.SMOKE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from wizard.cli import options
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty home: no test reads or writes the files of whoever runs it."""
-    home = tmp_path_factory.mktemp("home")
+    # Not `mktemp`: it reads the whole folder for a free number, and there are some thousand tests.
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=tmp_path_factory.getbasetemp()))
     monkeypatch.setenv("HOME", str(home))
     for name in (
         "XDG_CONFIG_HOME",

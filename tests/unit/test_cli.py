@@ -171,6 +171,16 @@ def test_a_window_that_loops_is_exit_code_1(call: Call) -> None:
     assert any(warning["refuses"] for warning in document["opencode"]["warnings"])
 
 
+def test_with_json_an_error_is_a_document_too(call: Call) -> None:
+    code, out, err = call("--simulate", "gb11", "detect", "--json")
+    assert code == 2
+    told = json.loads(out)
+    assert told["event"] == "error"
+    assert "gb11" in told["error"]["message"]
+    assert "gb10" in told["error"]["hint"]
+    assert "gb10" in err
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -196,11 +206,18 @@ def test_a_window_that_loops_is_exit_code_1(call: Call) -> None:
         (["undo"], "receipt"),
         (["stop"], "launch"),
         (["logs"], "launch"),
-        (["report"], "wizard"),
+        (["report"], "receipt"),
         (["setup", "--resume"], "resume"),
         ([], "terminal"),
         (["configure", "--path", "a", "--project", "b"], "--project"),
         (["configure", "--globals", "maybe"], "--globals"),
+        (["configure", "--output", "0"], "budget.output"),
+        (["configure", "--context", "-1"], "opencode.context"),
+        (["configure", "--model", ""], "model.served_name"),
+        (["--simulate", "x" * 5000, "detect"], "xxx"),
+        (["--simulate", "gb10", "budget", "--available-kv-gib", "nan"], "--available-kv-gib"),
+        (["--simulate", "gb10", "budget", "--available-kv-gib", "1e400"], "--available-kv-gib"),
+        (["smoke", "--base-url", "http://user:hunter2@h/v1?key=hunter2"], "h/v1"),
     ],
 )
 def test_a_wrong_call_is_one_clear_line_and_exit_code_2(call: Call, words: list[str], said: str) -> None:
@@ -209,6 +226,7 @@ def test_a_wrong_call_is_one_clear_line_and_exit_code_2(call: Call, words: list[
     assert out == ""
     assert said in err
     assert "Traceback" not in err
+    assert "hunter2" not in err
     assert len(err.strip().splitlines()) == 1
 
 
@@ -230,7 +248,7 @@ def test_nothing_is_written_for_a_look(call: Call, own_home: Path) -> None:
 def test_a_server_that_is_not_there_is_exit_code_1(call: Call) -> None:
     code, out, err = call("smoke", "--base-url", "http://127.0.0.1:9/v1", "--json")
     assert code == 1
-    assert out == ""
+    assert json.loads(out)["error"]["exit_code"] == 1
     assert "127.0.0.1:9" in err
 
 
@@ -274,3 +292,48 @@ def test_the_wizard_without_a_terminal_says_so_and_does_not_hang() -> None:
     )
     assert done.returncode == 2
     assert b"setup --answers" in done.stderr
+
+
+PROGRAM = f"{sys.executable} -m wizard"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"{PROGRAM} --version >/dev/full",
+        f"{PROGRAM} --simulate gb10 models >/dev/full",
+        f"{PROGRAM} --simulate gb10 models --json >&-",
+        f"{PROGRAM} --version >&-",
+        f"{PROGRAM} --version | true",
+        f"PYTHONIOENCODING=ascii {PROGRAM} --simulate gb10 detect",
+        f"FORCE_COLOR=1 {PROGRAM} --simulate gb10 budget",
+        f"{PROGRAM} --simulate gb10 detect <&-",
+    ],
+)
+def test_odd_streams_are_borne(line: str) -> None:
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60, check=False)
+    assert b"Traceback" not in done.stderr
+    assert b"bug" not in done.stderr
+    assert b"Exception ignored" not in done.stderr
+    assert done.returncode in (0, 3)
+    assert b"\x1b" not in done.stdout
+
+
+def test_an_answers_file_nested_without_end_is_refused(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "answers.toml"
+    file.write_text("x = " + "[" * 100_000, encoding="utf-8")
+    code, _out, err = call("plan", "--answers", str(file))
+    assert code == 2
+    assert "answers.toml" in err
+
+
+def test_secrets_of_the_runtimes_environment_are_never_shown(call: Call, tmp_path: Path) -> None:
+    file = tmp_path / "answers.toml"
+    env = '{ HF_TOKEN = "hf_AbCdEfGhIjKlMnOp", MYPASS = "hunter2", TOKENIZERS_PARALLELISM = "false" }'
+    file.write_text(f"[machine]\nsimulate = 'gb10'\n[runtime]\nenv = {env}\n", encoding="utf-8")
+    shown = call("plan", "--answers", str(file))[1]
+    document = call("plan", "--answers", str(file), "--json")[1]
+    assert "AbCdEfGh" not in shown + document
+    assert "hunter2" not in shown + document
+    assert 'HF_TOKEN="$HF_TOKEN"' in shown
+    assert "TOKENIZERS_PARALLELISM=false" in shown

@@ -117,6 +117,11 @@ def test_an_installed_vllm_is_believed_before_the_table() -> None:
     assert "parser-unknown" in codes(row)
 
 
+def test_what_only_the_table_says_is_not_called_asked() -> None:
+    reasons = [reason for row in rated(load_machine("gb10")) for reason in row.reasons]
+    assert not any("asked" in reason.source for reason in reasons)
+
+
 def test_an_old_vllm_lacks_the_model() -> None:
     row = find_row(
         rated(load_machine("h200"), assumed_runtime("0.9.2")), catalog.model("gpt-oss-120b"), "gpt-oss-120b"

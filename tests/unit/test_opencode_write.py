@@ -270,6 +270,10 @@ def test_a_link_stays_a_link(home: Path) -> None:
 def test_links_that_lead_nowhere(home: Path) -> None:
     path = config(home, name="opencode.json")
     path.symlink_to(home / "later" / "oc.json")
+    with pytest.raises(RefusedError, match="no such folder"):
+        write_change(plan(home), day=DAY)
+    assert not (home / "later").exists()
+    (home / "later").mkdir()
     done = write_change(plan(home), day=DAY)
     assert done.action == "created"
     assert (home / "later" / "oc.json").is_file()

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, WizardError
-from wizard.flow import Journey, answers_from, run_setup, serving
+from wizard.flow import Journey, answers_from, free_port, run_setup, serving
 from wizard.flow.setup import ChosenEvent, DoneEvent, StepEvent
 
 DEADLINE_S = 60
@@ -49,6 +49,8 @@ def nothing_left(own_home: Path) -> Iterator[None]:
 
 def setup(cancel: threading.Event | None = None, **sections: dict[str, Any]) -> tuple[Journey, list[object]]:
     events: list[object] = []
+    # A port of its own: other tests rehearse at the same time.
+    sections["serve"] = {"port": free_port()} | sections.get("serve", {})
     raw = {"machine": {"simulate": "gb10"}} | sections
     done = run_setup(
         answers_from(raw, "test"),
@@ -176,6 +178,7 @@ class Site:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = serve.pop("port", None) or probe.getsockname()[1]
+        self.name = "checkpoint"
         fault = serve.pop("fault", None)
         extra = ["--rehearsal-pace", "0", *(["--rehearsal-fault", str(fault)] if fault else [])]
         self.answers = folder / "answers.toml"
@@ -265,12 +268,63 @@ def test_what_setup_wrote_is_taken_back_by_undo(site: Site) -> None:
     assert site.config.read_bytes() == before
 
 
-def test_a_second_setup_changes_nothing_in_the_configuration(site: Site) -> None:
+def test_what_setup_created_is_removed_by_undo(site: Site) -> None:
+    assert site.setup()[0] == 0
+    assert site.run("report", "--output", str(site.home / "sheet.txt"))[0] == 0
+    assert site.name in (site.home / "sheet.txt").read_text(encoding="utf-8")
+    assert site.run("undo")[0] == 0
+    assert not site.config.exists()
+
+
+def test_a_second_setup_changes_nothing_and_undo_still_goes_back_to_the_start(site: Site) -> None:
+    site.config.parent.mkdir(parents=True)
+    site.config.write_bytes(b'{"theme": "night"}')
     assert site.setup()[0] == 0
     written = site.config.read_bytes(), site.config.stat().st_mtime_ns
     assert site.run("stop")[0] == 0
     assert site.setup()[0] == 0
     assert (site.config.read_bytes(), site.config.stat().st_mtime_ns) == written
+    assert site.run("undo")[0] == 0
+    assert site.config.read_bytes() == b'{"theme": "night"}'
+
+
+def test_undo_after_two_changes_goes_back_to_what_the_user_had(site: Site) -> None:
+    site.config.parent.mkdir(parents=True)
+    site.config.write_bytes(b'{"theme": "night"}')
+    assert site.setup()[0] == 0
+    assert site.run("configure", "--yes", "--output", "4096")[0] == 0
+    assert site.run("undo")[0] == 0
+    assert site.config.read_bytes() == b'{"theme": "night"}'
+
+
+def test_what_the_user_changed_in_between_is_never_undone(site: Site) -> None:
+    assert site.setup()[0] == 0
+    with site.config.open("ab") as file:
+        file.write(b"// mine\n")
+    code, out, _err = site.run("undo", "--json")
+    assert code == 1
+    assert [entry["path"] for entry in json.loads(out)["kept"]] == [str(site.config)]
+    assert site.config.read_bytes().endswith(b"// mine\n")
+
+
+def test_a_server_found_running_is_not_stopped_by_a_failure_of_a_later_setup(site: Site) -> None:
+    assert site.setup()[0] == 0
+    before = site.servers()
+    site.config.write_text("{ broken", encoding="utf-8")
+    code, _out, err = site.setup()
+    assert code == 1, err
+    assert site.servers() == before
+
+
+def test_a_reader_that_goes_away_stops_the_setup_and_says_so(site: Site) -> None:
+    command = f"{sys.executable} -m wizard setup --answers {site.answers} --yes"
+    line = f"{command} | head -2; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(
+        ["bash", "-c", line], env=site.environment(), capture_output=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 1
+    assert b"stopped" in done.stderr
+    assert site.servers() == []
 
 
 def test_a_key_of_the_environment_is_referenced_and_never_written(site: Site) -> None:
@@ -380,6 +434,18 @@ def test_another_plan_does_not_take_over_the_address_of_an_earlier_one(site: Sit
     assert code == 1
     assert "vllm-opencode stop" in err
     assert site.servers() == before
+
+
+def test_a_stand_in_ends_when_whoever_practised_is_gone(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    process = site.start("--simulate", "gb10", "launch", "--yes", "--attach", "--json")
+    assert process.stdout is not None
+    next(line for line in process.stdout if json.loads(line)["event"] == "milestone")
+    (server,) = psutil.Process(process.pid).children()
+    process.kill()
+    process.communicate(timeout=DEADLINE_S)
+    psutil.wait_procs([server], timeout=DEADLINE_S)
+    assert not server.is_running()
 
 
 def test_launch_fails_clearly_when_the_checkpoint_is_not_there(site: Site) -> None:

@@ -185,6 +185,11 @@ def _warnings(found: Limits, smallest: int, wished: int | None, thinks: bool) ->
         )
         text = text.format(prompt=found.base_prompt_tokens, line=found.tidies_up_at)
         warnings.append(BudgetWarning(code="little-room", text=text))
+    if found.output < facts.output_warn_below:
+        text = _("Answers of {output} tokens are too short: a call that writes a file holds the whole file.")
+        text = text.format(output=found.output)
+        refuses = found.output < facts.output_refuse_below
+        warnings.append(BudgetWarning(code="output-small", text=text, refuses=refuses))
     if wished is not None and wished > facts.output_cap:
         text = _("opencode never asks for more than {cap} tokens unless {variable} is set.")
         text = text.format(cap=facts.output_cap, variable=facts.output_cap_env)

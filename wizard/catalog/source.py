@@ -48,7 +48,7 @@ def overlay() -> Overlay:
     whole = Overlay()
     for file in _overlay_files(paths.overlay_dir()):
         try:
-            content = file.read_text(encoding="utf-8")
+            content = file.read_text(encoding="utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             raise CorruptDataError(
                 _("Cannot read {file}: {reason}.").format(file=file, reason=error),

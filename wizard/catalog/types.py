@@ -297,6 +297,8 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     refuse_below: int
     refuse_below_trimmed: int
     warn_below: int
+    output_refuse_below: int
+    output_warn_below: int
     thinking_output: int
     """Least output limit for a model that thinks before it answers."""
     prompts_of_room: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,22 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code (see the contract); never a traceback."""
     words = list(sys.argv[1:] if argv is None else argv)
+    output.prepare()
+    code = 0
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of a pipe went away (`… | head`): not our failure, and nobody is left to tell.
+        _drop_stdout()
+    except OSError as error:
+        _drop_stdout()
+        sys.stderr.write(_("Cannot write the output: {reason}.").format(reason=error.strerror) + "\n")
+        return 3
+    return code
+
+
+def _run(words: list[str]) -> int:
     try:
         common, rest = options.split(words)
         options.use(common)
@@ -33,11 +50,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(_("Interrupted.") + "\n")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of a pipe went away (`… | head`): not our failure, and nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except Exception as error:  # noqa: BLE001 - the last door: no traceback may reach a user
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EIO) and error.filename is None:
+            raise
         return _report_bug(error)
+
+
+def _drop_stdout() -> None:
+    """Point stdout to nowhere, so that the interpreter's own last flush cannot fail either."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _report_bug(error: Exception) -> int:

@@ -12,32 +12,60 @@ from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis
+from wizard.diagnosis import Diagnosis, edit_of
 from wizard.errors import UsageError
 from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
+from wizard.plan import describe
 from wizard.report import write_report
 
 
 def configure(
-    base_url: Annotated[str | None, typer.Option("--base-url")] = None,
-    model: Annotated[str | None, typer.Option("--model")] = None,
-    provider: Annotated[str | None, typer.Option("--provider")] = None,
-    context: Annotated[int | None, typer.Option("--context")] = None,
-    output_tokens: Annotated[int | None, typer.Option("--output")] = None,
-    api_key_file: Annotated[str | None, typer.Option("--api-key-file")] = None,
-    api_key_env: Annotated[str | None, typer.Option("--api-key-env")] = None,
-    path: Annotated[Path | None, typer.Option("--path")] = None,
-    project: Annotated[Path | None, typer.Option("--project")] = None,
-    printing: Annotated[bool, typer.Option("--print")] = False,
-    private: Annotated[bool, typer.Option("--private")] = False,
-    globals: Annotated[str | None, typer.Option("--globals", help="yes|no|ask")] = None,
-    unproven: Annotated[bool, typer.Option("--unproven")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
-    yes: Annotated[bool, typer.Option("--yes")] = False,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help=_("Address of a running vLLM, with /v1."))
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help=_("Served name, or a model of the catalogue."))
+    ] = None,
+    provider: Annotated[
+        str | None, typer.Option("--provider", help=_("Id of the provider in opencode's configuration."))
+    ] = None,
+    context: Annotated[
+        int | None, typer.Option("--context", help=_("Tell opencode a shorter window, tokens."))
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option("--output", help=_("opencode's longest answer, tokens."))
+    ] = None,
+    api_key_file: Annotated[
+        str | None, typer.Option("--api-key-file", help=_("File that holds the key."))
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", help=_("Variable that holds the key."))
+    ] = None,
+    path: Annotated[Path | None, typer.Option("--path", help=_("Write this file."))] = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(
+            "--project", help=_("Write into this project's folder instead of the global configuration.")
+        ),
+    ] = None,
+    printing: Annotated[
+        bool, typer.Option("--print", help=_("Print the whole new file and write nothing."))
+    ] = False,
+    private: Annotated[
+        bool,
+        typer.Option("--private", help=_("Nothing leaves the house: no sharing, no updates, no web tools.")),
+    ] = False,
+    globals: Annotated[
+        str | None,
+        typer.Option("--globals", help=_("Also set keys that touch all providers: yes, no or ask.")),
+    ] = None,
+    unproven: Annotated[bool, typer.Option("--unproven", help=_("Also after a failed smoke test."))] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=_("Show what would be done."))] = False,
+    yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
     answers: AnswersOption = None,
 ) -> int:
     """opencode's configuration. 0: written, unchanged or shown; 1: refused."""
@@ -84,7 +112,13 @@ def configure(
 
 
 def _say_change(change: OpencodeChange) -> None:
-    output.say(f"{change.path}: {change.action}")
+    words = {
+        "created": _("a new file"),
+        "updated": _("to be changed"),
+        "unchanged": _("nothing to change"),
+        "refused": _("refused"),
+    }
+    output.say(f"{change.path}: {words[change.action]}")
     output.say(change.diff)
     for warning in change.warnings:
         output.say(_("Note: {text}").format(text=warning))
@@ -101,10 +135,20 @@ def _public(change: OpencodeChange) -> dict[str, object]:
 
 
 def diagnose(
-    file: Annotated[str, typer.Argument(help="FILE|-")],
-    plan: Annotated[Path | None, typer.Option("--plan")] = None,
-    vllm_version: Annotated[str | None, typer.Option("--vllm-version")] = None,
-    exit_code: Annotated[int | None, typer.Option("--exit-code")] = None,
+    file: Annotated[str, typer.Argument(metavar="FILE", help=_("The log, or - for standard input."))],
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            help=_("A plan.json of a run, or what plan --format json printed: remedies for that command."),
+        ),
+    ] = None,
+    vllm_version: Annotated[
+        str | None, typer.Option("--vllm-version", help=_("Version of vLLM the text is from."))
+    ] = None,
+    exit_code: Annotated[
+        int | None, typer.Option("--exit-code", help=_("Exit code of the process, where the log is silent."))
+    ] = None,
 ) -> int:
     """Cause and cure of a log. 0: healthy; 1: findings; 3: failed or incomplete, cause unknown."""
     found = diagnose_flow(file, plan=plan, vllm_version=vllm_version, exit_code=exit_code)
@@ -119,7 +163,13 @@ def diagnose(
 
 
 def _say_diagnosis(found: Diagnosis) -> None:
-    output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=found.verdict))
+    words = {
+        "healthy": _("nothing is wrong"),
+        "failed": _("a failure, and its cause is known"),
+        "unknown": _("a failure of unknown cause"),
+        "incomplete": _("it ends before one can tell; give the whole log"),
+    }
+    output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=words[found.verdict]))
     for finding in found.findings:
         output.say()
         output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
@@ -128,11 +178,16 @@ def _say_diagnosis(found: Diagnosis) -> None:
         output.say("  " + _(finding.cause))
         for number, remedy in enumerate(finding.remedies, start=1):
             output.say(f"  {number}  {_(remedy.title)}")
+            edit = edit_of(remedy)
+            for line in describe(edit) if edit else ():
+                output.say(f"       {line}")
             for command in remedy.commands:
                 output.say(f"       {command}")
 
 
-def undo(listing: Annotated[bool, typer.Option("--list")] = False) -> int:
+def undo(
+    listing: Annotated[bool, typer.Option("--list", help=_("Show what would be taken back."))] = False,
+) -> int:
     """Take back what the last set-up changed. 0: all of it; 1: something was kept."""
     reverted, kept = undo_flow(listing)
     if current().json:
@@ -151,7 +206,7 @@ def undo(listing: Annotated[bool, typer.Option("--list")] = False) -> int:
     return 1 if kept else 0
 
 
-def report(file: Annotated[Path | None, typer.Option("--output")] = None) -> int:
+def report(file: Annotated[Path | None, typer.Option("--output", help=_("Write it here."))] = None) -> int:
     """A redacted sheet about the last set-up."""
     path = write_report(file)
     if current().json:

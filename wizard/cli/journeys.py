@@ -9,7 +9,7 @@ import msgspec
 
 from wizard.cli.options import current
 from wizard.errors import UsageError
-from wizard.flow import Answers, Journey, find_runtime, load_answers, look_at_machine
+from wizard.flow import Answers, Journey, check_answers, find_runtime, load_answers, look_at_machine
 from wizard.i18n import _
 
 
@@ -25,6 +25,7 @@ def journey(answers_file: Path | None = None, **sections: dict[str, object]) -> 
         given = {key: value for key, value in values.items() if value is not None}
         changed = msgspec.structs.replace(getattr(answers, section), **given)
         answers = msgspec.structs.replace(answers, **{section: changed})
+    check_answers(answers, _("The command line"))
     return Journey(answers=answers)
 
 

@@ -31,7 +31,7 @@ from wizard.machine import Check, Machine
 from wizard.plan import FORMATS, LaunchPlan
 from wizard.plan import document as plan_document
 
-AnswersOption = Annotated[Path | None, typer.Option("--answers", help="TOML")]
+AnswersOption = Annotated[Path | None, typer.Option("--answers", help=_("The answers file, TOML."))]
 
 
 def detect(
@@ -56,8 +56,8 @@ def detect(
 
 
 def runtime(
-    path: Annotated[str | None, typer.Option("--path")] = None,
-    recipe: Annotated[bool, typer.Option("--recipe")] = False,
+    path: Annotated[str | None, typer.Option("--path", help=_("A venv with vLLM, or its program."))] = None,
+    recipe: Annotated[bool, typer.Option("--recipe", help=_("Also print how to install one here."))] = False,
 ) -> int:
     """Installed vLLMs. 0: at least one answers; 1: none."""
     looked = with_runtime(journey(runtime={"path": path}))
@@ -85,7 +85,11 @@ def runtime(
     return 0 if any(not each.problem and each.kind != "assumed" for each in found) else 1
 
 
-def models(runtime: Annotated[str | None, typer.Option("--runtime")] = None) -> int:
+def models(
+    runtime: Annotated[
+        str | None, typer.Option("--runtime", help=_("A venv with vLLM, or its program."))
+    ] = None,
+) -> int:
     """The compatibility matrix. 0: something works here; 1: nothing does."""
     rated = rate_models(with_runtime(journey(runtime={"path": runtime})))
     if current().json:
@@ -96,9 +100,11 @@ def models(runtime: Annotated[str | None, typer.Option("--runtime")] = None) -> 
 
 
 def plan(
-    model: Annotated[str | None, typer.Option("--model")] = None,
+    model: Annotated[str | None, typer.Option("--model", help=_("A model of the catalogue."))] = None,
     answers: AnswersOption = None,
-    format: Annotated[str, typer.Option("--format", help="shell|json")] = "shell",
+    format: Annotated[
+        str, typer.Option("--format", help=_("How the plan is written: shell or json."))
+    ] = "shell",
 ) -> int:
     """The launch plan. 0: it can be started; 1: it is refused."""
     if format not in (*FORMATS, "json"):
@@ -114,20 +120,46 @@ def plan(
 
 
 def budget(
-    model: Annotated[str | None, typer.Option("--model")] = None,
-    config: Annotated[Path | None, typer.Option("--config")] = None,
-    gpu_memory_utilization: Annotated[float | None, typer.Option("--gpu-memory-utilization")] = None,
-    max_model_len: Annotated[int | None, typer.Option("--max-model-len")] = None,
-    kv_cache_dtype: Annotated[str, typer.Option("--kv-cache-dtype")] = "auto",
-    tensor_parallel_size: Annotated[int | None, typer.Option("--tensor-parallel-size")] = None,
-    pipeline_parallel_size: Annotated[int | None, typer.Option("--pipeline-parallel-size")] = None,
-    max_num_batched_tokens: Annotated[int | None, typer.Option("--max-num-batched-tokens")] = None,
-    max_num_seqs: Annotated[int | None, typer.Option("--max-num-seqs")] = None,
-    enforce_eager: Annotated[bool, typer.Option("--enforce-eager")] = False,
-    quantization: Annotated[str | None, typer.Option("--quantization")] = None,
-    vllm_version: Annotated[str | None, typer.Option("--vllm-version")] = None,
-    available_kv_gib: Annotated[float | None, typer.Option("--available-kv-gib")] = None,
-    output_tokens: Annotated[int | None, typer.Option("--output")] = None,
+    model: Annotated[str | None, typer.Option("--model", help=_("A model of the catalogue."))] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", help=_("A config.json instead of a model of the catalogue."))
+    ] = None,
+    gpu_memory_utilization: Annotated[
+        float | None,
+        typer.Option(
+            "--gpu-memory-utilization", help=_("Share of the memory vLLM may take, above 0 and at most 1.")
+        ),
+    ] = None,
+    max_model_len: Annotated[int | None, typer.Option("--max-model-len", help=_("Window in tokens."))] = None,
+    kv_cache_dtype: Annotated[
+        str, typer.Option("--kv-cache-dtype", help=_("Type of the KV cache."))
+    ] = "auto",
+    tensor_parallel_size: Annotated[
+        int | None, typer.Option("--tensor-parallel-size", help=_("GPUs that share every layer."))
+    ] = None,
+    pipeline_parallel_size: Annotated[
+        int | None, typer.Option("--pipeline-parallel-size", help=_("Stages of layers, one after the other."))
+    ] = None,
+    max_num_batched_tokens: Annotated[
+        int | None, typer.Option("--max-num-batched-tokens", help=_("Tokens in one batch."))
+    ] = None,
+    max_num_seqs: Annotated[
+        int | None, typer.Option("--max-num-seqs", help=_("Requests in one batch."))
+    ] = None,
+    enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help=_("Without CUDA graphs."))] = False,
+    quantization: Annotated[str | None, typer.Option("--quantization", help=_("Weight format."))] = None,
+    vllm_version: Annotated[
+        str | None, typer.Option("--vllm-version", help=_("Compute for this version."))
+    ] = None,
+    available_kv_gib: Annotated[
+        float | None,
+        typer.Option(
+            "--available-kv-gib", help=_("GiB left for the KV cache, for comparing with a real start.")
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        int | None, typer.Option("--output", help=_("opencode's longest answer, tokens."))
+    ] = None,
 ) -> int:
     """Memory and token arithmetic. 0: it works; 1: it does not fit or would loop."""
     if model is not None and config is not None:
@@ -157,7 +189,9 @@ def budget(
 
 
 def doctor(
-    base_url: Annotated[str | None, typer.Option("--base-url")] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help=_("Address of a running vLLM, with /v1."))
+    ] = None,
     answers: AnswersOption = None,
 ) -> int:
     """Host, runtime, server and opencode's configuration. 0: all well; 1: a check failed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -10,10 +12,23 @@ import msgspec
 
 from wizard.cli.options import current
 from wizard.errors import WizardError
-from wizard.text import inert
+from wizard.text import inert, one_line
+
+_LONGEST_ERROR = 1000
+"""Characters of an error; what a stranger put into a name is cut."""
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+def prepare() -> None:
+    """Make the streams bear what they must: any character, and having been closed."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, io.TextIOWrapper(io.FileIO(os.devnull, "w")))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def document(value: object) -> None:
@@ -41,10 +56,17 @@ def say(text: str = "") -> None:
 
 
 def complain(error: WizardError) -> None:
-    """An error for a person, on stderr: what, where, what to do; then its evidence, indented."""
-    sys.stderr.write(inert(str(error)) + "\n")
-    for line in getattr(error, "evidence", ()):
-        sys.stderr.write("  " + inert(line) + "\n")
+    """An error: one line on stderr, what, where and what to do, then its evidence, indented.
+
+    With JSON asked for it is also the last document on stdout.
+    """
+    evidence = tuple(one_line(line) for line in getattr(error, "evidence", ()))
+    sys.stderr.write(one_line(str(error), _LONGEST_ERROR) + "\n")
+    for line in evidence:
+        sys.stderr.write(f"  {line}\n")
+    if current().json:
+        told = {"message": inert(error.message), "hint": inert(error.hint), "evidence": evidence}
+        event({"event": "error", "error": told | {"exit_code": error.exit_code}})
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -59,4 +81,4 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         grid.add_column(Text(heading), overflow="fold")
     for row in rows:
         grid.add_row(*(Text(inert(cell)) for cell in row))
-    Console(highlight=False, soft_wrap=False).print(grid)
+    Console(highlight=False, no_color=True, force_terminal=False).print(grid)

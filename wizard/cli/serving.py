@@ -15,6 +15,7 @@ from wizard.cli import output
 from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
+from wizard.cli.signals import like_interrupt
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow import choose_model, free_port, make_plan, need, rate_models, smoke_test
 from wizard.flow import connect as connect_journey
@@ -41,9 +42,11 @@ FOLLOW_S = 0.3
 
 def launch(
     answers: AnswersOption = None,
-    model: Annotated[str | None, typer.Option("--model")] = None,
-    yes: Annotated[bool, typer.Option("--yes")] = False,
-    attach: Annotated[bool | None, typer.Option("--attach/--detach")] = None,
+    model: Annotated[str | None, typer.Option("--model", help=_("A model of the catalogue."))] = None,
+    yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
+    attach: Annotated[
+        bool | None, typer.Option("--attach/--detach", help=_("Stay with the server, or leave it running."))
+    ] = None,
 ) -> int:
     """Start vLLM. 0: it answers; 1: it did not come up or was refused."""
     start = journey(answers, model={"id": model}, serve={"detach": None if attach is None else not attach})
@@ -51,9 +54,11 @@ def launch(
     plan = need(planned.plan)
     if not planned.simulated and not plan.refused:
         consent(_("Start {command} …?").format(command=" ".join(plan.command)), yes)
+    detached = planned.answers.serve.detach and not planned.simulated
+    like_interrupt(hangup=not detached)
     launched = launch_journey(planned, show_event, threading.Event())
     run = need(launched.run)
-    if planned.answers.serve.detach and not planned.simulated:
+    if detached:
         output.say(_("It goes on without this window. Stop it with: vllm-opencode stop"))
         return 0
     if planned.simulated and attach is None:
@@ -120,7 +125,9 @@ def status() -> int:
     return 0 if alive else 1
 
 
-def logs(follow: Annotated[bool, typer.Option("-f", "--follow")] = False) -> int:
+def logs(
+    follow: Annotated[bool, typer.Option("-f", "--follow", help=_("Go on until the run ends."))] = False,
+) -> int:
     """The log of the last run, made inert; ``-f`` goes on until the run ends."""
     run = _known_run()
     with Path(run.log).open(encoding="utf-8", errors="replace") as file:
@@ -157,10 +164,18 @@ def _known_run() -> Run:
 
 
 def smoke(
-    base_url: Annotated[str | None, typer.Option("--base-url")] = None,
-    model: Annotated[str | None, typer.Option("--model")] = None,
-    api_key_env: Annotated[str | None, typer.Option("--api-key-env")] = None,
-    api_key_file: Annotated[str | None, typer.Option("--api-key-file")] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help=_("Address of a running vLLM, with /v1."))
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", help=_("Served name, or a model of the catalogue."))
+    ] = None,
+    api_key_env: Annotated[
+        str | None, typer.Option("--api-key-env", help=_("Variable that holds the key."))
+    ] = None,
+    api_key_file: Annotated[
+        str | None, typer.Option("--api-key-file", help=_("File that holds the key."))
+    ] = None,
 ) -> int:
     """The live tool-call test. 0: passed; 1: failed or inconclusive."""
     start = journey(
@@ -200,8 +215,8 @@ def show_check(check: SmokeCheck) -> None:
 
 
 def rehearse(
-    fault: Annotated[str | None, typer.Option("--fault")] = None,
-    listing: Annotated[bool, typer.Option("--list")] = False,
+    fault: Annotated[str | None, typer.Option("--fault", help=_("What shall go wrong; see --list."))] = None,
+    listing: Annotated[bool, typer.Option("--list", help=_("List the faults."))] = False,
 ) -> int:
     """A stand-in vLLM on a free loopback port, until Ctrl-C."""
     known = rehearsal.faults()
@@ -230,7 +245,8 @@ def rehearse(
     if current().json:
         output.event({"base_url": address, "fault": fault})
     output.say(_("Rehearsal, not a real vLLM: {url}. Ctrl-C ends it.").format(url=address))
-    stand_in = subprocess.Popen([*rehearsal.command(), *words])
+    like_interrupt(hangup=True)
+    stand_in = subprocess.Popen([*rehearsal.command(), *words, "--rehearsal-with-parent"])
     try:
         return 0 if stand_in.wait() == 0 else 1
     except KeyboardInterrupt:

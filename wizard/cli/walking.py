@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 from typing import Annotated
@@ -16,7 +15,8 @@ from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import show_check, show_event
-from wizard.errors import UsageError
+from wizard.cli.signals import like_interrupt
+from wizard.errors import UsageError, WizardError
 from wizard.flow import (
     CheckEvent,
     ChosenEvent,
@@ -34,12 +34,20 @@ from wizard.serve import Event
 from wizard.text import shell_join
 
 
+class SilencedError(WizardError):
+    """The reader of the output went away in the middle of a set-up."""
+
+    exit_code = 1
+
+
 def setup(
     answers: AnswersOption = None,
-    yes: Annotated[bool, typer.Option("--yes")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
-    resuming: Annotated[bool, typer.Option("--resume")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help=_("Show what would be done."))] = False,
+    resuming: Annotated[
+        bool, typer.Option("--resume", help=_("Go on with the answers of last time."))
+    ] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help=_("Forget an unfinished set-up."))] = False,
 ) -> int:
     """The whole wizard without screens. 0: proved and written; 1: refused, or something does not work."""
     if resuming and (fresh or answers is not None):
@@ -59,18 +67,23 @@ def setup(
         question = _("Start {model} and write opencode's configuration?")
         consent(question.format(model=summary.served_model_name), yes)
 
-    # A polite kill ends like Ctrl-C: with everything of ours stopped.
-    signal.signal(signal.SIGTERM, lambda *_ignored: _interrupt())
+    like_interrupt(hangup=not start.answers.serve.detach or start.simulated)
     done = run_setup(start.answers, emit=_show, consent=agree, cancel=threading.Event(), dry_run=dry_run)
     proof = done.proof
     return 1 if proof is not None and proof.status == "failed" else 0
 
 
-def _interrupt() -> None:
-    raise KeyboardInterrupt
-
-
 def _show(happened: object) -> None:
+    try:
+        _print(happened)
+    except BrokenPipeError:
+        raise SilencedError(
+            _("Nobody reads the output any more: the set-up was stopped."),
+            _("Run it again, with its output into a file."),
+        ) from None
+
+
+def _print(happened: object) -> None:
     if isinstance(happened, Event):
         show_event(happened)
     elif current().json:

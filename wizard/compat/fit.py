@@ -10,13 +10,16 @@ from wizard.memory import EngineSettings, cache_layout, longest_window, memory_p
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """``free_gib`` is what one GPU has left for the KV cache; negative: what is missing.
+    """What one GPU of a group holds of a variant. ``share_gib`` is what vLLM may take of it.
 
-    ``max_context`` is None when the memory layout of the architecture is unknown.
+    ``free_gib`` is left for the KV cache; negative: what is missing. ``max_context`` is None when the memory
+    layout of the architecture is unknown.
     """
 
     fits: bool
     max_context: int | None
+    weights_gib: float = 0.0
+    share_gib: float = 0.0
     free_gib: float
 
 
@@ -34,15 +37,20 @@ def fit(group: GpuGroup, model: Model, variant: Variant, settings: EngineSetting
         config=model.config,
         settings=own,
     )
+    held = variant.weights_gib / len(group.gpus)
     free = memory.available_kv_gib
-    if free is None:
-        # Nothing is known about the peak of a batch: the weights alone decide, and vLLM finds the window.
-        free = memory.requested_gib - variant.weights_gib / len(group.gpus)
-        return Fit(fits=free > 0, max_context=None, free_gib=free)
-    layout = cache_layout(model.config)
-    if layout is None:
-        return Fit(fits=free > 0, max_context=None, free_gib=free)
-    if free <= 0:
-        return Fit(fits=False, max_context=0, free_gib=free)
-    longest = min(model.context, longest_window(layout, own, free))
-    return Fit(fits=longest >= opencode_facts().refuse_below, max_context=longest, free_gib=free)
+    # Where nothing is known about the peak of a batch the weights alone decide, and vLLM finds the window.
+    known = free is not None
+    left = memory.requested_gib - held if free is None else free
+    layout = cache_layout(model.config) if known else None
+    longest = None
+    if layout is not None:
+        longest = min(model.context, longest_window(layout, own, left)) if left > 0 else 0
+    enough = left > 0 if longest is None else longest >= opencode_facts().refuse_below
+    return Fit(
+        fits=enough,
+        max_context=longest,
+        weights_gib=held,
+        share_gib=memory.requested_gib,
+        free_gib=left,
+    )

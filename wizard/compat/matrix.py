@@ -77,7 +77,7 @@ def _row(
         reasons += rules.group_rule(machine, group)
         reasons += rules.peers_rule(group)
         reasons += rules.leftover_rule(machine, group)
-        reasons += _fit_reasons(variant, fitted)
+        reasons += _fit_reasons(fitted)
     return Row(
         model=model.id,
         variant=variant.id,
@@ -123,18 +123,17 @@ def _divisible(groups: Sequence[GpuGroup], model: Model) -> Iterator[GpuGroup]:
             yield group
 
 
-def _fit_reasons(variant: Variant, fitted: Fit) -> tuple[Reason, ...]:
-    place = {"weights": f"{variant.weights_gib:.0f}", "free": f"{abs(fitted.free_gib):.0f}"}
+def _fit_reasons(fitted: Fit) -> tuple[Reason, ...]:
     if not fitted.fits:
-        text = _("Does not fit: {weights} GiB of weights, {free} GiB too much for the memory here.").format(
-            **place
-        )
+        text = _(
+            "Does not fit: {weights:.0f} GiB of weights on a GPU of which vLLM may take {share:.0f} GiB."
+        ).format(weights=fitted.weights_gib, share=fitted.share_gib)
         if fitted.max_context is not None and fitted.max_context > 0:
             text = _("The memory holds a window of only {tokens} tokens; opencode needs {needed}.").format(
                 tokens=fitted.max_context, needed=opencode_facts().refuse_below
             )
         return (Reason(code="does-not-fit", text=text, source="computed", refuses=True),)
-    text = _("Fits with {free} GiB to spare for the KV cache.").format(**place)
+    text = _("Fits with {free:.0f} GiB to spare for the KV cache.").format(free=fitted.free_gib)
     reasons = [Reason(code="fits", text=text, source="computed")]
     if fitted.max_context is None:
         text = _("The memory layout of this model is unknown: vLLM finds the window itself.")

@@ -35,10 +35,11 @@ def model_rule(model: Model) -> tuple[Reason, ...]:
 def version_rule(model: Model, variant: Variant, runtime: Runtime) -> tuple[Reason, ...]:
     """The vLLM at hand must know the model and the variant."""
     needed = max((model.min_vllm, variant.min_vllm or model.min_vllm), key=Version)
+    name = model.name if needed == model.min_vllm else variant.checkpoint
     if runtime.version is None or Version(runtime.version) >= Version(needed):
         return ()
     text = _("{model} needs vLLM {needed} or newer; this one is {version}.").format(
-        model=model.name, needed=needed, version=runtime.version
+        model=name, needed=needed, version=runtime.version
     )
     return (Reason(code="vllm-too-old", text=text, source=model.source, refuses=True),)
 
@@ -97,7 +98,7 @@ def parser_rule(model: Model, runtime: Runtime) -> tuple[Reason, ...]:
 
 def _registered(kind: ParserKind, name: str, asked: tuple[str, ...], runtime: Runtime) -> Reason:
     version = runtime.version or vllm_facts().newest
-    if asked:
+    if asked and runtime.kind != "assumed":
         known, source = name in asked, _("asked of vLLM {version} itself").format(version=version)
     else:
         entry = next((entry for entry in parsers(kind) if entry.name == name), None)

@@ -11,13 +11,15 @@ from wizard.flow.answers import (
     SmokeAnswers,
     StartAnswers,
     answers_from,
+    check_answers,
     load_answers,
 )
 from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.journey import ROADS, Journey, Step, advance, answer, back, forget, need, skip
-from wizard.flow.places import free_port
+from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
+    REHEARSAL_MACHINE,
     choose_model,
     find_runtime,
     look_at_machine,
@@ -27,6 +29,7 @@ from wizard.flow.prepare import (
 )
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
 from wizard.flow.setup import (
     TITLES,
@@ -43,6 +46,7 @@ from wizard.flow.setup import (
 )
 
 __all__ = [
+    "REHEARSAL_MACHINE",
     "ROADS",
     "TITLES",
     "Answers",
@@ -69,13 +73,16 @@ __all__ = [
     "answer",
     "answers_from",
     "back",
+    "check_answers",
     "choose_for_me",
     "choose_model",
     "chosen",
     "clear_progress",
     "compute_budget",
     "connect",
+    "connect_to",
     "diagnose",
+    "diagnose_log",
     "examine",
     "find_runtime",
     "finish",
@@ -89,13 +96,16 @@ __all__ = [
     "plan_configuration",
     "prove",
     "rate_models",
+    "receipt_path",
     "record_machine",
+    "rehearse_on",
     "resume",
     "run_setup",
     "save_progress",
     "skip",
     "smoke_test",
     "stop_server",
+    "take_road",
     "undo",
     "write_configuration",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +12,8 @@ import msgspec
 
 from wizard.errors import CorruptDataError, UsageError, nearest_hint
 from wizard.i18n import _
+
+_LARGEST_FILE = 1 << 20
 
 Mode = Literal["install", "connect", "troubleshoot", "rehearse"]
 
@@ -141,15 +143,18 @@ def load_answers(path: Path) -> Answers:
     valid; an unknown key is answered with the nearest valid one.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(_LARGEST_FILE + 1)
     except OSError as error:
         raise UsageError(
             _("Cannot read the answers file {path}: {reason}.").format(path=path, reason=error.strerror),
             _("Check the name, or leave --answers out."),
         ) from error
+    if len(data) > _LARGEST_FILE:
+        raise CorruptDataError(_("{path} is too large for an answers file.").format(path=path))
     try:
-        raw = msgspec.toml.decode(data)
-    except (msgspec.DecodeError, ValueError) as error:
+        raw = msgspec.toml.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise CorruptDataError(
             _("{path} is not valid TOML: {reason}.").format(path=path, reason=error),
             _("Correct that line."),
@@ -167,7 +172,7 @@ def answers_from(raw: Mapping[str, Any], origin: str) -> Answers:
             _("{origin}: {reason}.").format(origin=origin, reason=_readable(str(error))),
             _("See the example in the README for what each key takes."),
         ) from error
-    _check_ranges(answers, origin)
+    check_answers(answers, origin)
     return answers
 
 
@@ -194,20 +199,49 @@ def _refuse_unknown_keys(raw: Mapping[str, Any], origin: str) -> None:
                 )
 
 
-def _check_ranges(answers: Answers, origin: str) -> None:
-    """Bounds a type cannot state; each message names its key."""
-    problems = {
-        "serve.port": not 1 <= answers.serve.port <= 65535,
-        "serve.timeout_s": answers.serve.timeout_s is not None and answers.serve.timeout_s <= 0,
-        "budget.concurrency": answers.budget.concurrency < 1,
-        "budget.output": answers.budget.output is not None and answers.budget.output < 1,
-        "budget.max_model_len": answers.budget.max_model_len != "auto" and answers.budget.max_model_len < 1,
-        "budget.gpu_memory_utilization": answers.budget.gpu_memory_utilization is not None
-        and not 0 < answers.budget.gpu_memory_utilization <= 1,
+_RANGES = {"serve.port": "1…65535", "budget.gpu_memory_utilization": "0…1"}
+
+
+def check_answers(answers: Answers, origin: str) -> None:
+    """Bounds a type cannot state. Raises CorruptDataError with the key and ``origin``, where it stands."""
+    positive = {
+        "serve.timeout_s": answers.serve.timeout_s,
+        "budget.concurrency": answers.budget.concurrency,
+        "budget.output": answers.budget.output,
+        "budget.max_model_len": answers.budget.max_model_len,
+        "opencode.context": answers.opencode.context,
     }
+    problems = {key: isinstance(value, int | float) and not value > 0 for key, value in positive.items()}
+    problems["serve.port"] = not 1 <= answers.serve.port <= 65535
+    share = answers.budget.gpu_memory_utilization
+    problems["budget.gpu_memory_utilization"] = share is not None and not 0 < share <= 1
     for key, wrong in problems.items():
         if wrong:
-            raise CorruptDataError(_("{origin}: {key} is out of range.").format(origin=origin, key=key))
+            raise CorruptDataError(
+                _("{origin}: {key} is out of range.").format(origin=origin, key=key),
+                _("It must be {range}.").format(range=_RANGES.get(key, _("more than 0"))),
+            )
+    for key, text in _texts(msgspec.to_builtins(answers)):
+        if not text or not text.isprintable():
+            raise CorruptDataError(
+                _("{origin}: {key} is empty or holds characters that cannot be seen.").format(
+                    origin=origin, key=key
+                ),
+                _("Leave the key out, or write the value on one line."),
+            )
+
+
+def _texts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text in the answers with its key, but for the values of environment variables."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key != "env":
+                yield from _texts(item, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item, path)
 
 
 def _readable(message: str) -> str:

@@ -86,6 +86,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     plan: LaunchPlan | None = None
     run: Run | None = None
+    started_here: bool = False
+    """``run`` was started by this wizard, not found running: only then a failure further on stops it."""
     server: Server | None = None
     smoke: SmokeReport | None = None
     change: OpencodeChange | None = None

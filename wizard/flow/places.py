@@ -47,7 +47,9 @@ def rehearsed(plan: LaunchPlan, pace_s: float, fault: str | None = None) -> Laun
     """
     if fault is not None and fault not in rehearsal.faults():
         raise UnknownNameError(_("fault"), fault, rehearsal.faults())
-    words = {"--rehearsal-pace": f"{pace_s:g}"} | ({"--rehearsal-fault": fault} if fault else {})
+    words: dict[str, str | None] = {"--rehearsal-pace": f"{pace_s:g}", "--rehearsal-with-parent": None}
+    if fault is not None:
+        words["--rehearsal-fault"] = fault
     try:
         require_free_port("127.0.0.1", plan.port)
         port = plan.port

@@ -38,6 +38,7 @@ from wizard.machine import (
 from wizard.memory import EngineSettings
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
+from wizard.text import shell_join
 
 REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
@@ -87,25 +88,29 @@ def find_runtime(journey: Journey) -> Journey:
 
     Raises UsageError when the one asked for does not answer.
     """
-    machine = need(journey.machine)
+    found = _runtimes(journey)
+    working = next((runtime for runtime in found if not runtime.problem), None)
+    runtime = working or assumed_runtime(version_for(need(journey.machine)))
+    env = {**runtime.env, **journey.answers.runtime.env}
+    return msgspec.structs.replace(journey, runtimes=found, runtime=msgspec.structs.replace(runtime, env=env))
+
+
+def _runtimes(journey: Journey) -> tuple[Runtime, ...]:
+    """What there is to choose from; empty: nothing is installed."""
     if journey.simulated:
-        assumed = assumed_runtime(version_for(machine))
-        return msgspec.structs.replace(journey, runtimes=(assumed,), runtime=assumed)
+        return (assumed_runtime(version_for(need(journey.machine))),)
     asked = _asked_command(journey)
     if asked is None:
-        found = find_runtimes()
-        working = next((runtime for runtime in found if not runtime.problem), None)
-        runtime = working or assumed_runtime(version_for(machine))
-        return msgspec.structs.replace(journey, runtimes=found, runtime=runtime)
+        return find_runtimes()
     runtime = probe(asked, journey.answers.runtime.env)
     if runtime.problem:
         raise UsageError(
             _("{command} does not answer as a vLLM: {reason}").format(
-                command=" ".join(asked), reason=runtime.problem
+                command=shell_join(asked), reason=runtime.problem
             ),
             _("Check [runtime] in the answers, or the environment vLLM is installed in."),
         )
-    return msgspec.structs.replace(journey, runtimes=(runtime,), runtime=runtime)
+    return (runtime,)
 
 
 def _asked_command(journey: Journey) -> tuple[str, ...] | None:

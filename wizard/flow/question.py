@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -103,5 +104,6 @@ def _check(question: BudgetQuestion) -> None:
         raise UsageError(
             _("--gpu-memory-utilization must be above 0 and at most 1, not {value}.").format(value=share)
         )
-    if question.available_kv_gib is not None and question.available_kv_gib < 0:
-        raise UsageError(_("--available-kv-gib must not be negative."))
+    # Negative is a figure vLLM really prints: what is missing.
+    if question.available_kv_gib is not None and not math.isfinite(question.available_kv_gib):
+        raise UsageError(_("--available-kv-gib must be a finite number."))

@@ -10,12 +10,13 @@ import msgspec
 
 from wizard import paths, receipt
 from wizard.errors import RefusedError, UsageError
-from wizard.flow.answers import answers_from
+from wizard.flow.answers import Answers, answers_from
 from wizard.flow.journey import Journey, Step
 from wizard.flow.places import prepare, receipt_path
 from wizard.i18n import _
 from wizard.opencode import undo_change
 from wizard.receipt import Receipt, Undo
+from wizard.text import covered_env, is_secret_name
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,18 +31,16 @@ def save_progress(journey: Journey, *, finished: bool = False) -> Receipt:
     journey = prepare(journey)
     file = receipt_path(journey)
     earlier, _aside = receipt.load(file)
-    undo = _undo_of(journey)
-    if earlier is not None and not earlier.finished:
-        undo = tuple(entry for entry in earlier.undo if entry.path not in {new.path for new in undo}) + undo
+    before = () if earlier is None else earlier.undo
     created = earlier.created if earlier is not None and not earlier.finished else receipt.now()
     made = Receipt(
         created=created,
         step=journey.step.value,
         finished=finished,
         simulated=journey.machine.simulated if journey.simulated and journey.machine else None,
-        answers=msgspec.to_builtins(journey.answers),
+        answers=msgspec.to_builtins(_without_secrets(journey.answers)),
         results=_results(journey),
-        undo=undo,
+        undo=_undo_with(before, journey),
     )
     receipt.save(made, file)
     return made
@@ -83,11 +82,7 @@ def undo(listing: bool = False) -> tuple[tuple[Undo, ...], tuple[Kept, ...]]:
     without a receipt.
     """
     file = paths.receipt_path()
-    last, _aside = receipt.load(file)
-    if last is None:
-        raise UsageError(
-            _("There is no receipt at {path}.").format(path=file), _("Nothing was set up from here.")
-        )
+    last = receipt.load_last(file)
     if listing:
         return tuple(reversed(last.undo)), ()
     reverted: list[Undo] = []
@@ -103,12 +98,32 @@ def undo(listing: bool = False) -> tuple[tuple[Undo, ...], tuple[Kept, ...]]:
     return tuple(reverted), tuple(kept)
 
 
-def _undo_of(journey: Journey) -> tuple[Undo, ...]:
+def _undo_with(before: tuple[Undo, ...], journey: Journey) -> tuple[Undo, ...]:
+    """The undo list with the change of this journey, if one was written.
+
+    Where the file was still as we had left it, the first backup stays the one to go back to: it holds what
+    the user had. Where the user changed it in between, both entries stay.
+    """
     change = journey.change
     if change is None or not change.written:
-        return ()
-    digest = hashlib.sha256(change.after).hexdigest()
-    return (Undo(kind="file", path=change.path, backup=change.backup, sha256_after=digest),)
+        return before
+    entry = Undo(kind="file", path=change.path, backup=change.backup, sha256_after=change.sha256_after)
+    if any(known == entry for known in before):
+        return before
+    found = None if change.before is None else hashlib.sha256(change.before).hexdigest()
+    ours = next(
+        (known for known in before if known.path == change.path and known.sha256_after == found), None
+    )
+    if ours is None:
+        return (*before, entry)
+    kept = tuple(known for known in before if known is not ours)
+    return (*kept, msgspec.structs.replace(entry, backup=ours.backup))
+
+
+def _without_secrets(answers: Answers) -> Answers:
+    """The answers without values of variables that hold secrets: they must be given again."""
+    env = {name: value for name, value in answers.runtime.env.items() if not is_secret_name(name)}
+    return msgspec.structs.replace(answers, runtime=msgspec.structs.replace(answers.runtime, env=env))
 
 
 def _results(journey: Journey) -> dict[str, object]:
@@ -119,7 +134,7 @@ def _results(journey: Journey) -> dict[str, object]:
         "model": lambda: journey.choice.checkpoint if journey.choice else None,
         "plan": lambda: journey.plan.id if journey.plan else None,
         "command": lambda: list(journey.plan.argv) if journey.plan else None,
-        "environment": lambda: journey.plan.env if journey.plan else None,
+        "environment": lambda: covered_env(journey.plan.env) if journey.plan else None,
         "log": lambda: journey.run.log if journey.run else None,
         "pid": lambda: journey.run.pid if journey.run else None,
         "base_url": lambda: journey.server.base_url if journey.server else None,

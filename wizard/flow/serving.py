@@ -70,6 +70,7 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
     if journey.simulated:
         started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault)
     run = _alive_run(journey, started)
+    ours = run is None or (journey.started_here and run == journey.run)
     try:
         if run is None:
             with _uninterrupted():
@@ -77,12 +78,12 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
         _follow_until_ready(run, plan.timeout_s, emit, cancel)
         server = probe_server(run.base_url, model=run.served_model_name, api_key=key_of(journey.answers))
     except BaseException:
-        if run is not None:
+        if run is not None and ours:
             stop_run(run)
         raise
     started_by: StartedBy = "rehearsal" if journey.simulated else "wizard"
     server = msgspec.structs.replace(server, started_by=started_by, pid=run.pid)
-    return read_back(msgspec.structs.replace(journey, run=run, server=server))
+    return read_back(msgspec.structs.replace(journey, run=run, server=server, started_here=ours))
 
 
 def _alive_run(journey: Journey, plan: LaunchPlan) -> Run | None:
@@ -114,7 +115,7 @@ def _alive_run(journey: Journey, plan: LaunchPlan) -> Run | None:
 @contextmanager
 def _uninterrupted() -> Iterator[None]:
     """Hold an interrupt back until a process that was just started is known by its number."""
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
         yield
@@ -242,4 +243,7 @@ def key_of(answers: Answers) -> str | None:
         return read_key(answers.serve.api_key_file)
     if not os.environ.get(variable):
         raise UsageError(_("The variable {name} holds no key.").format(name=variable), _("Export it first."))
-    return os.environ[variable]
+    key = os.environ[variable].strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError(_("The variable {name} holds more than a key on one line.").format(name=variable))
+    return key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 
@@ -171,7 +172,13 @@ def run_setup(
     summary = chosen(journey)
     emit(summary)
     if refused := need(journey.plan).refused:
-        raise RefusedError(_("The plan is refused: {reason}").format(reason=refused[0].text))
+        raise RefusedError(
+            _("The plan is refused: {reason}").format(reason=refused[0].text),
+            _("`vllm-opencode models` shows what works here, `vllm-opencode detect` what this machine is."),
+        )
+    if (summary.download_gib or 0.0) > (summary.free_disk_gib or math.inf):
+        text = _("The weights take {download:.0f} GiB, and only {free:.0f} GiB are free where models go.")
+        emit(NoteEvent(text=text.format(download=summary.download_gib, free=summary.free_disk_gib)))
     if dry_run:
         return journey
     if not journey.simulated:
@@ -182,9 +189,10 @@ def run_setup(
     try:
         journey = _prove_and_write(journey, emit, cancel, dry_run)
     except BaseException:
-        serving.stop_server(journey)
+        if journey.started_here:
+            serving.stop_server(journey)
         raise
-    if journey.simulated or not answers.serve.detach:
+    if journey.simulated or (journey.started_here and not answers.serve.detach):
         journey = serving.stop_server(journey)
     return journey
 

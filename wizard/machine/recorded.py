@@ -35,7 +35,7 @@ def load_machine(name_or_path: str) -> Machine:
         bundled = resources.files("assets") / "machines" / f"{name_or_path}.json"
         return _machine(bundled.read_bytes(), f"{name_or_path}.json", name_or_path)
     path = Path(name_or_path)
-    if not path.exists():
+    if not _exists(path):
         if path.suffix == ".json" or len(path.parts) > 1:
             raise UsageError(
                 _("There is no machine file {path}.").format(path=one_line(name_or_path)),
@@ -55,12 +55,19 @@ def load_machine(name_or_path: str) -> Machine:
     return _machine(content, one_line(name_or_path), one_line(name_or_path))
 
 
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):
+        return False
+
+
 def decode_machine_file(content: bytes, file: str) -> MachineFile:
     """``content`` as a machine file; ``file`` is what an error calls it. Raises CorruptDataError."""
     if len(content) > _LARGEST_FILE:
         raise _corrupt(file, _("it is too large for a machine file"))
     try:
-        recorded = msgspec.json.decode(content, type=MachineFile)
+        recorded = msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=MachineFile)
     except msgspec.ValidationError as error:
         found = _PLACE.match(str(error))
         reason, key = (found["reason"], found["key"]) if found else (str(error), None)

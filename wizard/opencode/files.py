@@ -102,6 +102,11 @@ def permitted(path: Path, owner: Owner | None) -> os.stat_result | None:
         kept = None
     except OSError as error:
         _refuse(path, error)
+    if kept is None and path.is_symlink() and not real.parent.is_dir():
+        raise RefusedError(
+            _("{path} points to {target}, and there is no such folder.").format(path=path, target=real),
+            _("Remove the link, or make the folder it points into."),
+        )
     if kept is not None and not kept.st_mode & 0o222:
         raise RefusedError(
             _("{path} is marked read-only.").format(path=path),

@@ -6,35 +6,12 @@ import difflib
 import re
 
 from wizard.opencode.jsonc import Document, Node, scan
-from wizard.text import inert
+from wizard.text import HIDDEN, covered, inert, is_secret_name
 
-_HIDDEN = "***"
-
-_SECRET_NAME = re.compile(
-    r"api[-_]?key|token|secret|passw|auth|credential|cookie|private[-_]?key|bearer|signature", re.IGNORECASE
-)
 _SECRET_HOLDERS = frozenset({"headers", "environment", "env", "queryParams"})
 """Objects whose values are keys as often as not."""
 
 _REFERENCE = re.compile(r"\{(?:env|file):[^}]*\}")
-
-# Keys of well-known services, bearer headers, passwords in addresses, long mixed runs as keys are made of.
-_SECRET_TEXT = re.compile(
-    r"""\b(?:(?:sk|pk|hf|gh[oprsu]|github_pat|glpat|xox[a-z]|nvapi|gsk)[-_]|AKIA|AIza|eyJ)[-_.A-Za-z0-9]{8,}
-    | (?<=Bearer\ )[^\s"{}]+ | (?<=Basic\ )[^\s"{}]+
-    | (?<=://)[^\s/@"]+(?=@)
-    | \b[0-9a-fA-F]{32,}\b | \b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b
-    | \b(?=[A-Za-z]*[0-9])(?=[0-9A-Z]*[a-z])(?=[0-9a-z]*[A-Z])[A-Za-z0-9_]{24,}""",
-    re.VERBOSE,
-)
-
-# `name: value` and `--name value` in a comment or a command line.
-_SECRET_PAIR = re.compile(
-    r"""((?:api[-_]?key|token|secret|passw[a-z]*|authorization)["']?\s*[:=]\s*["']?
-    |--?[\w-]*(?:key|token|secret|passw)[\w-]*[=\ ])
-    (?!\{(?:env|file):)([^\s"',}]+)""",
-    re.VERBOSE | re.IGNORECASE,
-)
 
 
 def masked_diff(before: str, after: str, name: str) -> str:
@@ -54,9 +31,9 @@ def masked(text: str) -> str:
         return text
     document = scan(text)
     spans = _secret_values(document) + [
-        (start, end, covered)
+        (start, end, shown)
         for start, end in document.comments
-        if (covered := _covered(text[start:end])) != text[start:end]
+        if (shown := covered(text[start:end])) != text[start:end]
     ]
     for start, end, replacement in sorted(spans, reverse=True):
         text = text[:start] + replacement + text[end:]
@@ -71,18 +48,18 @@ def _secret_values(document: Document) -> list[tuple[int, int, str]]:
         node, secret = waiting.pop()
         if isinstance(node.value, str):
             shown = document.text[node.start : node.end]
-            covered = _covered(shown)
-            escaped = covered == shown and _covered(node.value) != node.value
+            cover = covered(shown)
+            escaped = cover == shown and covered(node.value) != node.value
             if escaped or (secret and not _only_reference(node.value)):
-                covered = f'"{_HIDDEN}"'
-            if covered != shown:
-                spans.append((node.start, node.end, covered))
+                cover = f'"{HIDDEN}"'
+            if cover != shown:
+                spans.append((node.start, node.end, cover))
             continue
         previous = ""
         for member in node.members:
             holder = member.key in _SECRET_HOLDERS and isinstance(member.node.value, dict)
-            inside = secret or holder or bool(_SECRET_NAME.search(member.key))
-            after_flag = previous.startswith("-") and bool(_SECRET_NAME.search(previous) or "key" in previous)
+            inside = secret or holder or is_secret_name(member.key)
+            after_flag = previous.startswith("-") and (is_secret_name(previous) or "key" in previous)
             waiting.append((member.node, inside or after_flag))
             previous = member.node.value if isinstance(member.node.value, str) and not member.key else ""
     return spans
@@ -91,10 +68,6 @@ def _secret_values(document: Document) -> list[tuple[int, int, str]]:
 def _only_reference(value: str) -> bool:
     """Whether a value names where the secret is, and holds nothing of it."""
     return not _REFERENCE.sub("", value).replace("Bearer", "").strip() and bool(_REFERENCE.search(value))
-
-
-def _covered(text: str) -> str:
-    return _SECRET_TEXT.sub(_HIDDEN, _SECRET_PAIR.sub(rf"\g<1>{_HIDDEN}", text))
 
 
 def _lines(text: str) -> list[str]:

@@ -72,6 +72,8 @@ class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     overridden_by: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     written: bool = False
+    sets_globals: bool = False
+    """It also sets root keys that touch other providers."""
     scope: Scope = "global"
     owner: tuple[int, int] | None = None
 

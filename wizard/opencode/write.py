@@ -80,6 +80,7 @@ def plan_change(
         limit=planned.limit,
         overridden_by=overrides(target.path, planned.wanted(), environ=environ, cwd=_start(target, cwd)),
         warnings=warnings,
+        sets_globals=request.globals,
         scope=target.scope,
         owner=target.owner,
     )
@@ -148,7 +149,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         return planned, _edited(text, planned)
     except JsoncError as error:
         raise RefusedError(
-            _("{path}, {place}").format(path=path, place=error.message),
+            _("{path}, {place}.").format(path=path, place=error.message),
             _("Correct it there first; nothing was written."),
         ) from error
 

@@ -24,7 +24,7 @@ _TOLD = {
     "formats-ruled-out": "quantization",
 }
 """Reasons of the choice that explain a plan without an option of their own, by their subject there."""
-_FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key")
+_FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -285,7 +285,7 @@ def _user_edits(arguments: Sequence[str]) -> tuple[PlanEdit, ...]:
         if option.flag in _FIELDS_OF_THE_PLAN:
             raise UsageError(
                 _("{flag} does not belong into extra_args.").format(flag=option.flag),
-                _("Use the key of the answers file: host, port, api_key_file, or served_name."),
+                _("Use the answers host, port, served_name or api_key_file, or export HF_TOKEN."),
             )
     if not options:
         return ()

@@ -44,11 +44,11 @@ def read_plan(path: Path) -> LaunchPlan:
         ) from error
     try:
         return msgspec.json.decode(content, type=LaunchPlan)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         pass
     try:
         printed = msgspec.json.decode(content, type=_Document).plan
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise CorruptDataError(
             _("{path} is not a launch plan: {reason}.").format(path=path, reason=error),
             _("Give the plan.json of a run, or what `plan --format json` printed."),

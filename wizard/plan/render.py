@@ -8,17 +8,23 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from wizard.plan.types import LaunchPlan
+from wizard.text import covered_env, is_secret_name
 
 
 def shell(plan: LaunchPlan) -> str:
     """The plan as one POSIX shell command, an option a line; the key, if any, is read from its file."""
-    words = [f"{name}={shlex.quote(value)}" for name, value in sorted(plan.env.items())]
+    words = [_assignment(name, value) for name, value in sorted(plan.env.items())]
     if plan.api_key_file is not None:
         words.append(f'VLLM_API_KEY="$(cat {shlex.quote(plan.api_key_file)})"')
     words.append(shlex.join(plan.command))
     for option in plan.options:
         words.append(shlex.join([option.flag] if option.value is None else [option.flag, option.value]))
     return " \\\n  ".join(words)
+
+
+def _assignment(name: str, value: str) -> str:
+    """A variable for the command line; a secret is taken from the shell that runs it instead of shown."""
+    return f'{name}="${name}"' if is_secret_name(name) else f"{name}={shlex.quote(value)}"
 
 
 def document(plan: LaunchPlan) -> dict[str, object]:
@@ -29,7 +35,7 @@ def document(plan: LaunchPlan) -> dict[str, object]:
         "model": plan.model,
         "checkpoint": plan.checkpoint,
         "argv": plan.argv,
-        "env": plan.env,
+        "env": covered_env(plan.env),
         "files": {"api_key": plan.api_key_file} if plan.api_key_file else {},
         "served_model_name": plan.served_model_name,
         "base_url": plan.base_url,

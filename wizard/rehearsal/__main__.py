@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
+import threading
+import time
 from types import FrameType
 
 from wizard.rehearsal.log import last_words, prepare, say
 from wizard.rehearsal.options import Options, parse
 from wizard.rehearsal.server import RehearsalServer, bind
+
+PARENT_POLL_S = 0.3
 
 
 class Stopped(BaseException):
@@ -24,6 +29,8 @@ def main(argv: list[str]) -> int:
             stream.reconfigure(encoding="utf-8", errors="replace")
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
+    if options.with_parent:
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     try:
         _live(options)
     except Stopped:
@@ -50,6 +57,13 @@ def _live(options: Options) -> None:
         server = RehearsalServer(bound, start)
         start.play("ready", "ready")
         server.serve_forever(poll_interval=0.05)
+
+
+def _end_with(parent: int) -> None:
+    """Ask this process to stop once another one is its parent: whoever practised has gone away."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:

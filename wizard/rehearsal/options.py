@@ -26,6 +26,8 @@ class Options:
     api_keys: tuple[str, ...]
     fault: Fault | None
     pace_s: float
+    with_parent: bool
+    """End when the process that started it is gone."""
     arguments: dict[str, object]
     """What was given, keys hidden, as vLLM prints it."""
 
@@ -57,6 +59,7 @@ def parse(argv: list[str]) -> Options:
         api_keys=tuple(known.api_key or ([environment_key] if environment_key else [])),
         fault=fault,
         pace_s=max(0.0, known.rehearsal_pace),
+        with_parent=known.rehearsal_with_parent,
         arguments={name: value for name, value in given.items() if value},
     )
 
@@ -83,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--api-key", nargs="+")
     parser.add_argument("--rehearsal-fault", choices=sorted(table()), help="what shall go wrong")
     parser.add_argument("--rehearsal-pace", type=float, default=2.0, help="seconds the start takes")
+    parser.add_argument("--rehearsal-with-parent", action="store_true", help="end with the starter")
     parser.add_argument("--rehearsal-window", type=int, default=65536, help="what auto finds, tokens")
     return parser
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from wizard.errors import ServerError, UnknownNameError, UsageError
-from wizard.http import client, server_root
+from wizard.http import TooLateError, bounded, client, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
 from wizard.text import one_line
@@ -57,10 +58,16 @@ def probe_server(
     refuses, hides behind a key, or is no vLLM.
     """
     url = normal_url(base_url)
-    deadline = time.monotonic() + deadline_s
-    with client(server_root(url), api_key, deadline_s) as http:
-        models = _models(_get(http, url, "/v1/models", deadline), url, api_key)
-        answer = _version(http, url, deadline)
+
+    def ask() -> tuple[tuple[_Entry, ...], _Version | None]:
+        with client(server_root(url), api_key, deadline_s) as http:
+            models = _models(_get(http, url, "/v1/models"), url, api_key)
+            return models, _version(http, url)
+
+    try:
+        models, answer = bounded(ask, time.monotonic() + deadline_s)
+    except TooLateError:
+        raise _too_late(url) from None
     if answer is None and all(entry.owned_by != "vllm" for entry in models):
         raise ServerError(
             _("{url} serves models, but it is no vLLM.").format(url=url),
@@ -105,7 +112,7 @@ def normal_url(address: str) -> str:
         valid = False
     if not valid or "@" in parts.netloc or parts.query or parts.fragment or " " in text:
         raise UsageError(
-            _("{address} is no address of a server.").format(address=text or '""'),
+            _("{address} is no address of a server.").format(address=_without_secrets(text)),
             _("Write it like {example}.").format(example=_EXAMPLE),
         )
     path = parts.path.rstrip("/")
@@ -115,8 +122,13 @@ def normal_url(address: str) -> str:
     return urlunsplit((parts.scheme, place, path, "", ""))
 
 
-def _get(http: httpx.Client, url: str, path: str, deadline: float) -> _Reply:
-    """One answer, within the deadline even when it trickles. Raises ServerError when none comes."""
+def _without_secrets(address: str) -> str:
+    """An address for an error: what may be a password or a key in it is left out."""
+    return re.sub(r"//[^/@]*@", "//…@", address).partition("?")[0].partition("#")[0] or '""'
+
+
+def _get(http: httpx.Client, url: str, path: str) -> _Reply:
+    """One answer. Raises ServerError when none comes."""
     import httpx
 
     try:
@@ -124,7 +136,7 @@ def _get(http: httpx.Client, url: str, path: str, deadline: float) -> _Reply:
             body = b""
             for piece in response.iter_bytes():
                 body += piece
-                if len(body) > _BODY_LIMIT or time.monotonic() > deadline:
+                if len(body) > _BODY_LIMIT:
                     raise ServerError(_("{url} does not come to an end with its answer.").format(url=url))
             headers = response.headers
             return _Reply(
@@ -139,10 +151,7 @@ def _get(http: httpx.Client, url: str, path: str, deadline: float) -> _Reply:
             _("Is vLLM running, and is this its address and port? It listens only once it is ready."),
         ) from error
     except httpx.TimeoutException as error:
-        raise ServerError(
-            _("{url} did not answer in time.").format(url=url),
-            _("A vLLM that is up answers at once: check address, firewall and proxy."),
-        ) from error
+        raise _too_late(url) from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise ServerError(
             _("{url} does not speak HTTP as expected: {reason}.").format(
@@ -150,6 +159,13 @@ def _get(http: httpx.Client, url: str, path: str, deadline: float) -> _Reply:
             ),
             _("Check address and port, and http against https."),
         ) from error
+
+
+def _too_late(url: str) -> ServerError:
+    return ServerError(
+        _("{url} did not answer in time.").format(url=url),
+        _("A vLLM that is up answers at once: check address, firewall and proxy."),
+    )
 
 
 def _models(reply: _Reply, url: str, api_key: str | None) -> tuple[_Entry, ...]:
@@ -198,10 +214,10 @@ def _refuse(reply: _Reply, url: str, api_key: str | None) -> None:
         )
 
 
-def _version(http: httpx.Client, url: str, deadline: float) -> _Version | None:
+def _version(http: httpx.Client, url: str) -> _Version | None:
     """What vLLM says about itself; None when the way to the server lets only ``/v1`` through."""
     try:
-        reply = _get(http, url, "/version", deadline)
+        reply = _get(http, url, "/version")
     except ServerError:
         return None
     return _decoded(reply, _Version) if reply.status == 200 else None

@@ -44,10 +44,14 @@ def start(plan: LaunchPlan, runs_dir: Path) -> Run:
     require_free_port(plan.host, plan.port)
     folder = runs.new_folder(runs_dir, plan.id).resolve()
     log = folder / runs.LOG_FILE
+    # Everything slow comes before the start: a wizard killed right after it must have left the record.
+    import psutil  # noqa: F401 - loaded now, used to record the process
+
     started_at = time.time()
     try:
+        runs.save_plan(folder, plan)
         pid = _spawn(program, plan.argv, environment, log)
-    except LaunchError:
+    except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     run = Run(
@@ -65,7 +69,7 @@ def start(plan: LaunchPlan, runs_dir: Path) -> Run:
         api_key_file=plan.api_key_file,
     )
     try:
-        runs.save(run, plan)
+        runs.save_run(run)
     except BaseException:
         stop(run, timeout_s=_TERM_GRACE_S)
         raise
@@ -116,6 +120,12 @@ def read_key(file: str | None) -> str | None:
         ) from error
     if not key:
         raise UsageError(_("The key file {path} is empty.").format(path=file))
+    if not (key.isascii() and key.isprintable()):
+        # The content is never quoted: part of it may well be the key.
+        raise UsageError(
+            _("The key file {path} holds more than a key on one line.").format(path=file),
+            _("A key has printable ASCII characters only."),
+        )
     return key
 
 

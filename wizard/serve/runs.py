@@ -13,6 +13,7 @@ from wizard.i18n import _
 from wizard.paths import write_atomic
 from wizard.plan import LaunchPlan
 from wizard.serve.types import End, Run
+from wizard.text import covered_env
 
 _RUN_FILE = "run.json"
 _PLAN_FILE = "plan.json"
@@ -41,11 +42,15 @@ def new_folder(runs_dir: Path, plan_id: str) -> Path:
     raise UsageError(_("Too many starts in {path} within one second.").format(path=runs_dir))
 
 
-def save(run: Run, plan: LaunchPlan) -> None:
-    """Write the plan and the process record of a run. Raises UsageError."""
-    folder = Path(run.folder)
-    write_atomic(folder / _PLAN_FILE, msgspec.json.encode(plan))
-    write_atomic(folder / _RUN_FILE, msgspec.json.encode(run))
+def save_plan(folder: Path, plan: LaunchPlan) -> None:
+    """Write the plan of a run into its folder; secrets of its environment are not kept. Raises UsageError."""
+    kept = msgspec.structs.replace(plan, base_env=covered_env(plan.base_env))
+    write_atomic(folder / _PLAN_FILE, msgspec.json.encode(kept))
+
+
+def save_run(run: Run) -> None:
+    """Write the process record of a run. Raises UsageError."""
+    write_atomic(Path(run.folder) / _RUN_FILE, msgspec.json.encode(run))
 
 
 def load_run(path: Path) -> Run:
@@ -59,8 +64,15 @@ def load_plan(run: Run) -> LaunchPlan:
 
 
 def latest_run(runs_dir: Path) -> Run | None:
-    """The newest run that can be read, or None."""
-    for folder in sorted(runs_dir.glob(f"*/{_RUN_FILE}"), reverse=True):
+    """The newest run that can be read, or None. Raises UsageError when the folder of runs cannot be."""
+    try:
+        records = sorted(runs_dir.glob(f"*/{_RUN_FILE}"), reverse=True)
+    except OSError as error:
+        raise UsageError(
+            _("Cannot read {path}: {reason}.").format(path=runs_dir, reason=error.strerror),
+            _("Run this as the user who started vLLM."),
+        ) from error
+    for folder in records:
         try:
             return load_run(folder)
         except UsageError:

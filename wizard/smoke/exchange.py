@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from wizard.http import client, server_root
+from wizard.http import GivenUpError, TooLateError, bounded, client, server_root
 from wizard.smoke import trouble
 from wizard.smoke.answer import Answer, ModelList, decode, from_plain, from_stream
 from wizard.smoke.trouble import Cancelled
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 _LARGEST_BODY = 8 * 2**20
-_HEARING_S = 0.1
-"""How often a cancel is looked for while the server is silent."""
 
 
 class Exchange:
@@ -83,36 +80,15 @@ class Exchange:
             yield response
 
     def _bounded(self, ask: Callable[[], _Result]) -> _Result:
-        """The result of ``ask``, run in a thread of its own.
-
-        So a server that sends a byte now and then, or never, cannot hold us beyond the deadline. A request
-        that was given up ends with the client, or by its time-out.
-        """
-        box: queue.SimpleQueue[_Result | Exception] = queue.SimpleQueue()
-
-        def work() -> None:
-            try:
-                box.put(ask())
-            except Exception as error:  # noqa: BLE001 - handed over and raised where somebody waits for it
-                box.put(self._translated(error))
-
-        threading.Thread(target=work, name="smoke-request", daemon=True).start()
-        result = self._wait(box)
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    def _wait(self, box: queue.SimpleQueue[_Result | Exception]) -> _Result | Exception:
-        while True:
-            if self._cancel is not None and self._cancel.is_set():
-                raise Cancelled
-            left = self._ends - time.monotonic()
-            if left <= 0:
-                raise trouble.too_slow(self._deadline_s)
-            try:
-                return box.get(timeout=left if self._cancel is None else min(left, _HEARING_S))
-            except queue.Empty:
-                continue
+        """The result of ``ask`` within the deadline that runs. Raises Trouble, or Cancelled."""
+        try:
+            return bounded(ask, self._ends, self._cancel)
+        except TooLateError:
+            raise trouble.too_slow(self._deadline_s) from None
+        except GivenUpError:
+            raise Cancelled from None
+        except Exception as error:
+            raise self._translated(error) from error
 
     def _translated(self, error: Exception) -> Exception:
         """httpx's errors as ours; anything else unchanged."""

@@ -1,15 +1,14 @@
-"""Taking another road, the same way from every screen and from the plain questions."""
+"""Taking a road, or leaving it for another one: the same from every front end."""
 
 from __future__ import annotations
 
 import msgspec
 
-from wizard import flow
-from wizard.flow import Journey, Step
 from wizard.flow.answers import Mode
+from wizard.flow.journey import Journey, Step, answer
 
 
-def take(journey: Journey, mode: Mode, **answers: object) -> Journey:
+def take_road(journey: Journey, mode: Mode, **answers: object) -> Journey:
     """The journey at the start of a road.
 
     Leaving a rehearsal also leaves its recorded machine and its scratch folder, and the other way round.
@@ -17,7 +16,7 @@ def take(journey: Journey, mode: Mode, **answers: object) -> Journey:
     if journey.answers.start.mode == "rehearse" and mode != "rehearse":
         answers.setdefault("machine", msgspec.structs.replace(journey.answers.machine, simulate=None))
     answers.setdefault("start", msgspec.structs.replace(journey.answers.start, mode=mode))
-    changed = flow.answer(journey, Step.START, **answers)
+    changed = answer(journey, Step.START, **answers)
     if changed.simulated != journey.simulated:
         changed = msgspec.structs.replace(changed, scratch=None)
     return msgspec.structs.replace(changed, step=Step.START)
@@ -27,12 +26,12 @@ def connect_to(journey: Journey, base_url: str, api_key_file: str) -> Journey:
     """The road to a server that runs already."""
     start = msgspec.structs.replace(journey.answers.start, mode="connect", base_url=base_url)
     serve = msgspec.structs.replace(journey.answers.serve, api_key_file=api_key_file or None)
-    return take(journey, "connect", start=start, serve=serve)
+    return take_road(journey, "connect", start=start, serve=serve)
 
 
 def diagnose_log(journey: Journey, log: str) -> Journey:
     """The road that reads a log."""
-    return take(
+    return take_road(
         journey,
         "troubleshoot",
         start=msgspec.structs.replace(journey.answers.start, mode="troubleshoot", log=log),
@@ -41,4 +40,6 @@ def diagnose_log(journey: Journey, log: str) -> Journey:
 
 def rehearse_on(journey: Journey, name: str) -> Journey:
     """The rehearsal on a recorded machine."""
-    return take(journey, "rehearse", machine=msgspec.structs.replace(journey.answers.machine, simulate=name))
+    return take_road(
+        journey, "rehearse", machine=msgspec.structs.replace(journey.answers.machine, simulate=name)
+    )

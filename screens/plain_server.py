@@ -1,0 +1,120 @@
+"""The questions from the launch on: the start, the live test, the configuration, the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from screens import figures, results, wording
+from screens.dialogue import Dialogue
+from screens.moves import Move, Outcome
+from wizard import flow
+from wizard.errors import LaunchError
+from wizard.flow import Journey, Step
+from wizard.i18n import _
+from wizard.serve import Event, Milestone, Progress
+from wizard.smoke import SmokeCheck
+
+
+def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
+    """The plan, and the start."""
+    plan = flow.need(journey.plan)
+    if journey.server is not None:
+        dialogue.say(results.server_line(journey.server))
+        dialogue.choose(_("vLLM runs. And now?"), [("next", _("Go on"))], "next")
+        return Outcome(Move.NEXT, journey)
+    dialogue.say(*wording.plan_verdict(plan, journey.simulated))
+    dialogue.say(*wording.chosen_lines(flow.chosen(journey)), *wording.command_lines(plan))
+    dialogue.choose(_("And now?"), [("start", _("Start vLLM"))], "start", wording.plan_reasons(plan))
+    dialogue.say(_("Starting vLLM… Ctrl-C stops it."))
+    try:
+        journey = flow.launch(journey, _follow(dialogue), threading.Event())
+    except LaunchError as error:
+        dialogue.say(*error.evidence)
+        raise
+    dialogue.say(results.server_line(flow.need(journey.server)))
+    return Outcome(Move.NEXT, journey)
+
+
+def _follow(dialogue: Dialogue) -> Callable[[Event], None]:
+    def follow(event: Event) -> None:
+        if isinstance(event, Milestone):
+            dialogue.say(f"{figures.clock(event.seconds)}  {event.title}  {event.detail}".rstrip())
+        elif isinstance(event, Progress) and event.done == event.total:
+            dialogue.say(f"{figures.clock(event.seconds)}  {event.done}/{event.total}")
+
+    return follow
+
+
+def smoke(dialogue: Dialogue, journey: Journey) -> Outcome:
+    """Do tool calls work?"""
+    dialogue.say(_("Asking the model…"))
+
+    def tell(check: SmokeCheck) -> None:
+        word = wording.status_word(check.status)
+        dialogue.say(f"{word}  {check.title}: {check.detail} {check.hint}".rstrip())
+
+    journey = flow.smoke_test(journey, tell, threading.Event())
+    report = flow.need(journey.smoke)
+    dialogue.say(results.smoke_summary(report))
+    options = [("next", _("Go on")), ("again", _("Test again"))]
+    if report.verdict == "fail":
+        options = [("again", _("Test again")), ("skip", _("Go on without proof"))]
+    why = [f"{check.title}: {check.evidence}" for check in report.checks if check.evidence]
+    picked = dialogue.choose(_("And now?"), options, options[0][0], why)
+    moves = {"next": Move.NEXT, "again": Move.GO, "skip": Move.SKIP}
+    return Outcome(moves[picked], journey)
+
+
+def opencode(dialogue: Dialogue, journey: Journey) -> Outcome:
+    """What opencode is told."""
+    journey = flow.plan_configuration(journey, unproven=Step.SMOKE in journey.skipped)
+    change = flow.need(journey.change)
+    dialogue.say(*results.change_lines(change), change.diff)
+    options = [
+        ("write", _("Write it and prove it")),
+        ("ticks", _("Change what is written")),
+        ("skip", _("Leave opencode alone")),
+    ]
+    match dialogue.choose(_("And now?"), options, "write"):
+        case "ticks":
+            return Outcome(Move.GO, _ticked(dialogue, journey))
+        case "skip":
+            return Outcome(Move.SKIP, journey)
+    journey = flow.write_configuration(journey)
+    dialogue.say(_("WRITTEN to {path}").format(path=change.path))
+    if journey.answers.opencode.proof:
+        journey = flow.prove(journey, threading.Event())
+        dialogue.say(*results.proof_lines(flow.need(journey.proof)))
+    return Outcome(Move.NEXT, journey)
+
+
+def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
+    given = journey.answers.opencode
+    wanted: dict[str, Any] = {
+        "default_model": dialogue.agreed(_("Make it the default model?"), given.default_model),
+        "globals": "yes"
+        if dialogue.agreed(_("Also set what touches all providers?"), given.globals == "yes")
+        else "no",
+        "private": dialogue.agreed(_("Nothing leaves the house?"), given.private),
+    }
+    return flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
+
+
+def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
+    """What a log says."""
+    diagnosis = flow.diagnose(journey.answers.start.log or "")
+    dialogue.say(results.diagnosis_line(diagnosis))
+    for finding in diagnosis.findings:
+        dialogue.say(f"{finding.title} ({finding.fault})", *results.finding_lines(finding))
+    return Outcome(Move.NEXT, journey)
+
+
+def done(dialogue: Dialogue, journey: Journey) -> Outcome:
+    """What to type, what runs where."""
+    flow.finish(journey)
+    dialogue.say(*results.done_lines(journey))
+    return Outcome(Move.NEXT, journey)

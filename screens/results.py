@@ -1,0 +1,118 @@
+"""What came of the steps in words: server, live test, configuration, proof, diagnosis, and the last sheet.
+
+Like ``screens.wording``: pure, plain text, for both front ends.
+"""
+
+from __future__ import annotations
+
+from screens.figures import count, letter
+from wizard.diagnosis import Diagnosis, Finding
+from wizard.flow import Journey, receipt_path
+from wizard.i18n import _
+from wizard.opencode import OpencodeChange, Proof
+from wizard.serve import Server
+from wizard.smoke import SmokeReport
+
+
+def server_line(server: Server) -> str:
+    """Address, name, window and version of a running server."""
+    parts = [server.base_url, server.model, _("window {tokens}").format(tokens=count(server.max_model_len))]
+    if server.version:
+        parts.append(f"vLLM {server.version}")
+    return " · ".join(parts)
+
+
+def smoke_summary(report: SmokeReport) -> str:
+    """The verdict of the live test in one sentence, with the speed it measured."""
+    verdicts = {
+        "pass": _("PASS: tool calls work with this server."),
+        "fail": _("FAIL: opencode would not work with this server."),
+        "inconclusive": _("INCONCLUSIVE: the model did not show whether its calls arrive."),
+    }
+    speed = report.speed
+    if speed.decode_tps is None:
+        return verdicts[report.verdict]
+    rate = _("{tps:.0f} tokens/s").format(tps=speed.decode_tps)
+    return f"{verdicts[report.verdict]} {rate}{letter('measured')}"
+
+
+def change_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """Where opencode's configuration is written, what lies over it, and how it is kept."""
+    actions = {
+        "created": _("new file"),
+        "updated": _("your file, changed"),
+        "unchanged": _("already as it should be"),
+        "refused": _("not touched"),
+    }
+    lines = [f"{change.path}  ({actions[change.action]})"]
+    lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
+    if change.backup:
+        lines.append(_("Backup: {path}").format(path=change.backup))
+    return (*lines, *change.warnings)
+
+
+def proof_lines(proof: Proof) -> tuple[str, ...]:
+    """What the real opencode did with the configuration."""
+    words = {"passed": _("PROVED"), "failed": _("NOT PROVED"), "skipped": _("SKIPPED")}
+    version = f" (opencode {proof.opencode_version})" if proof.opencode_version else ""
+    return tuple(line for line in (f"{words[proof.status]}{version}: {proof.detail}", proof.hint) if line)
+
+
+def in_place(journey: Journey) -> bool:
+    """Whether opencode's configuration is as it should be on disk."""
+    change = journey.change
+    return change is not None and (change.written or change.action == "unchanged")
+
+
+def done_lines(journey: Journey) -> tuple[str, ...]:
+    """The sentence to type, what runs where, and how to stop and undo it."""
+    lines = []
+    change, server, run = journey.change, journey.server, journey.run
+    if change is not None and in_place(journey):
+        typed = _("After a real set-up you would type in a project of yours:")
+        typed = typed if journey.simulated else _("Type this in a project of yours:")
+        lines += [typed, f"  cd project; opencode -m {change.model}", ""]
+    if server is not None:
+        lines.append(_("vLLM answers at {url} as {model}.").format(url=server.base_url, model=server.model))
+    if run is not None:
+        lines.append(_("Its log:        {path}").format(path=run.log))
+    if change is not None and in_place(journey):
+        lines.append(_("Configuration:  {path}").format(path=change.path))
+    if journey.simulated:
+        lines += ["", _("The stand-in for vLLM is stopped when you leave. Everything it wrote lies in:")]
+        lines.append(f"  {journey.scratch}")
+    else:
+        lines += [_("Receipt:        {path}").format(path=receipt_path(journey)), ""]
+        if run is not None:
+            lines.append(_("Stop vLLM:      {command}").format(command="vllm-opencode stop"))
+        if change is not None and change.written:
+            lines.append(_("Undo all:       {command}").format(command="vllm-opencode undo"))
+    proof = proof_lines(journey.proof) if journey.proof else ()
+    return (*lines, "", *proof)
+
+
+def diagnosis_line(diagnosis: Diagnosis) -> str:
+    """The verdict on a text."""
+    verdicts = {
+        "healthy": _("HEALTHY: the text shows no fault."),
+        "failed": _("FAILED: here is why."),
+        "unknown": _("FAILED, and the cause is not known."),
+        "incomplete": _("INCOMPLETE: the text ends before one can tell."),
+    }
+    read = _("{lines} lines read").format(lines=count(diagnosis.lines))
+    return f"{verdicts[diagnosis.verdict]} ({read})"
+
+
+def finding_lines(finding: Finding) -> tuple[str, ...]:
+    """Cause, evidence and remedies of one fault, best remedy first."""
+    lines = [finding.cause]
+    lines += [
+        _("  line {number}  {text}").format(number=count(seen.line), text=seen.text)
+        for seen in finding.evidence
+    ]
+    if finding.remedies:
+        lines += ["", _("What helps, best first")]
+    for number, remedy in enumerate(finding.remedies, 1):
+        lines.append(f"  {number}  {remedy.title}" + (f"  ({remedy.effect})" if remedy.effect else ""))
+        lines += [f"       {command}" for command in remedy.commands]
+    return tuple(lines)
