@@ -8,6 +8,7 @@ from typing import Any
 import pynvml
 
 MIB = 1024 * 1024
+P2P_READ = 0
 
 H200: dict[str, Any] = {
     # Recorded on an H200 with driver 580.159.04.
@@ -20,6 +21,14 @@ H200: dict[str, Any] = {
     "nvmlDeviceGetEnforcedPowerLimit": 700000,
     "nvmlDeviceGetMigMode": [0, 0],
     "nvmlDeviceGetComputeRunningProcesses": [],
+    "nvmlDeviceGetGraphicsRunningProcesses": [],
+    "nvmlDeviceGetEccMode": [1, 1],
+    "nvmlDeviceGetPersistenceMode": 1,
+    "nvmlDeviceGetComputeMode": 0,
+    "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
+    "nvmlDeviceGetCurrentClocksEventReasons": 1,
+    "nvmlDeviceGetRemappedRows": (0, 0, 0, 0),
+    "nvmlDeviceGetGpuFabricInfo": lambda info: _fill(info, state=3),
 }
 
 
@@ -33,7 +42,8 @@ class FakeNvml:
     """``devices``: for each GPU the answer of each function: a value, an error to raise, or a callable.
 
     ``links[(a, b)]``: direct links of a pair; ``switched[a]``: links of a GPU into an NVSwitch. The status of
-    a pair follows from both unless ``p2p[(a, b)]`` says otherwise.
+    a pair follows from both unless ``p2p[(a, b)]`` says otherwise. ``reach[(a, b)]``: whether they reach each
+    other's memory, which they do unless told otherwise.
     """
 
     NVMLError = pynvml.NVMLError
@@ -44,11 +54,13 @@ class FakeNvml:
         links: dict[tuple[int, int], int] | None = None,
         switched: dict[int, int] | None = None,
         p2p: dict[tuple[int, int], Any] | None = None,
+        reach: dict[tuple[int, int], Any] | None = None,
         **system: Any,
     ) -> None:
         self.devices = devices
         self.ends: dict[int, list[int | None]] = {index: [] for index in range(len(devices))}
         self.p2p = p2p or {}
+        self.reach = reach or {}
         for (a, b), count in (links or {}).items():
             self.ends[a] += [b] * count
             self.ends[b] += [a] * count
@@ -65,7 +77,7 @@ class FakeNvml:
         }
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("NVML"):
+        if name.startswith(("NVML", "c_nvml")):
             return getattr(pynvml, name)
         if name in self.system:
             return lambda *arguments: _give(self.system[name], *arguments)
@@ -78,7 +90,11 @@ class FakeNvml:
         if name in answers:
             return _give(answers[name], *arguments)
         if name == "nvmlDeviceGetP2PStatus":
+            if arguments[1] == P2P_READ:
+                return _give(self.reach.get((handle, arguments[0]), pynvml.NVML_P2P_STATUS_OK))
             return self._p2p_status(handle, arguments[0])
+        if not name.startswith("nvmlDeviceGetNvLink"):
+            raise refused("NOT_SUPPORTED")
         link = arguments[0]
         if link >= len(self.ends[handle]):
             raise refused("INVALID_ARGUMENT")
@@ -110,6 +126,13 @@ def h200(index: int = 0, **changed: Any) -> dict[str, Any]:
     """An H200 with a bus id of its own and some answers changed."""
     bus = SimpleNamespace(busId=f"00000000:0{index + 1}:00.0")
     return {**H200, "nvmlDeviceGetPciInfo": bus, **changed}
+
+
+def _fill(structure: Any, **fields: Any) -> int:
+    """As the binding does with a structure it is handed: the answer is in it, the call says success."""
+    for name, value in fields.items():
+        setattr(structure, name, value)
+    return 0
 
 
 def _give(answer: Any, *arguments: Any) -> Any:

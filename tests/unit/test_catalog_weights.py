@@ -41,7 +41,7 @@ def body(model: str) -> int:
     """Parameters of the layers, embeddings left out."""
     c = shape(model)
     layers = c["num_hidden_layers"]
-    if model in ("qwen2.5-coder-32b", "devstral-small-2507", "devstral-small-2"):
+    if model in DENSE:
         return layers * (attention(c) + mlp(c, c["intermediate_size"]))
     if model == "qwen3-coder-30b-a3b":
         experts = c["num_experts"] * (mlp(c, c["moe_intermediate_size"]) + c["hidden_size"])
@@ -62,6 +62,13 @@ def body(model: str) -> int:
     return layers * (attention(c) + c["num_local_experts"] * mlp(c, c["intermediate_size"]))
 
 
+DENSE = (
+    "qwen2.5-coder-32b",
+    "qwen2.5-72b",
+    "llama-3.3-70b",
+    "devstral-small-2507",
+    "devstral-small-2",
+)
 VISION = {"qwen3.6-27b": 0.46e9, "devstral-small-2": 0.4e9}
 CASES = [
     (model.id, variant.id)

@@ -24,7 +24,7 @@ from wizard.compat import (
 )
 from wizard.compat.groups import gpu_groups
 from wizard.errors import RefusedError, UnknownNameError, UsageError
-from wizard.machine import Machine, load_machine
+from wizard.machine import GpuState, Machine, load_machine
 from wizard.memory import EngineSettings
 from wizard.runtime import Runtime, assumed_runtime
 
@@ -258,3 +258,68 @@ weights_gib = 14.0
     assert rows[0].model == "house-coder"
     choice = choose_best(rows, assumed_runtime(), Wishes())
     assert choice.served_model_name == "coder-7b"
+
+
+def reason(row: Row, code: str) -> str:
+    return next(reason.text for reason in row.reasons if reason.code == code)
+
+
+def best(name: str, model: str) -> Row:
+    return next(row for row in rated(load_machine(name)) if row.model == model)
+
+
+@pytest.mark.parametrize("model", ["llama-3.3-70b", "qwen2.5-72b"])
+def test_seventy_billion_weights_in_half_precision_take_both_quads_of_the_ten_v100(model: str) -> None:
+    # 131 GiB and 135 GiB: more than the 128 GiB of four cards, so that one quad is too small.
+    row = best("v100x10", model)
+    assert row.variant == "bf16"
+    assert row.verdict != "no"
+    assert row.gpus == (0, 1, 2, 3, 4, 5, 8, 9)
+    assert (row.tensor_parallel_size, row.pipeline_parallel_size) == (4, 2)
+    assert "GPUs 6, 7 stay free" in reason(row, "gpus-left")
+
+
+def test_a_smaller_model_stays_inside_one_quad_and_the_rest_is_named() -> None:
+    row = next(
+        row
+        for row in rated(load_machine("v100x10"))
+        if (row.model, row.variant) == ("qwen3-coder-30b-a3b", "bf16")
+    )
+    assert (row.gpus, row.tensor_parallel_size, row.pipeline_parallel_size) == ((0, 1, 2, 3), 4, 1)
+    assert "4, 5, 8, 9; 6, 7" in reason(row, "gpus-left")
+
+
+def test_what_volta_has_no_kernels_for_is_said_once_and_not_offered() -> None:
+    rows = rated(load_machine("v100x10"))
+    text = reason(best("v100x10", "llama-3.3-70b"), "formats-ruled-out")
+    assert all(name in text for name in ("7.0", "FP8", "AWQ INT4", "GPTQ INT4", "MXFP4"))
+    assert "BF16" not in text
+    assert "FP16" not in text
+    offered = {row.quantization for row in rows if row.verdict != "no"}
+    assert offered == {"bf16"}
+
+
+@pytest.mark.parametrize(("name", "formats"), [("t4", {"MXFP4"}), ("h200", set()), ("rtx4090x2", set())])
+def test_newer_generations_rule_out_less(name: str, formats: set[str]) -> None:
+    row = rated(load_machine(name))[0]
+    found = [reason.text for reason in row.reasons if reason.code == "formats-ruled-out"]
+    named = set(found[0].rpartition(": ")[2].rstrip(".").split(", ")) if found else set()
+    assert named == formats
+
+
+def test_dgx1_pipelines_over_its_quads_and_an_nvswitch_host_does_not() -> None:
+    old = best("dgx1", "llama-3.3-70b")
+    assert (old.gpus, old.tensor_parallel_size, old.pipeline_parallel_size) == (tuple(range(8)), 4, 2)
+    assert "gpus-left" not in codes(old)
+    new = best("hgx-h100x8", "glm-4.5-air")
+    assert new.pipeline_parallel_size == 1
+
+
+def test_gpus_that_cannot_reach_each_other_are_named() -> None:
+    machine = load_machine("rtx4090x2")
+    blocked = msgspec.structs.replace(
+        machine.gpus[0], state=GpuState(blocked_peers={"1": "gpu-not-supported"})
+    )
+    apart = msgspec.structs.replace(machine, gpus=(blocked, machine.gpus[1]))
+    row = next(row for row in rated(apart) if len(row.gpus) == 2)
+    assert "NCCL_P2P_DISABLE" in reason(row, "peers-blocked")

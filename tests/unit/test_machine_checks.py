@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from wizard.machine import (
     explain_problem,
     load_machine,
 )
+from wizard.machine.checks import run
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -60,9 +62,58 @@ def test_ids_are_unique_and_whatever_is_wrong_has_a_hint() -> None:
         assert all(check.hint for check in every if check.status in ("warn", "fail"))
 
 
+LIVE = {
+    "python",
+    "compiler",
+    "nvcc",
+    "numa",
+    "installer",
+    "docker",
+    "podman",
+    "linger",
+    "port",
+    "proxy",
+    "firewall",
+    "hugging-face",
+    "kernel-log",
+}
+
+
 def test_a_simulated_machine_is_not_confused_with_this_one() -> None:
-    every = checks(load_machine("gb10"))
-    assert {check.id for check in every if check.status == "skip"} == {"port", "proxy"}
+    for every in (checks(load_machine("gb10")), checks(changed("gb10", simulated=None), live=False)):
+        assert {check.id for check in every if "Not looked at" in check.detail} == LIVE
+
+
+def test_every_check_that_judged_names_the_command_that_proves_it() -> None:
+    for name in ("gb10", "no-gpu", "v100x10"):
+        assert [check.id for check in checks(load_machine(name)) if not check.command] == sorted(
+            LIVE, key=[check.id for check in checks(load_machine(name))].index
+        )
+
+
+def test_a_check_that_hangs_or_breaks_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def hang(subject: object) -> Check:
+        release.wait(30)
+        return Check(id="proxy", status="ok", detail="too late")
+
+    def broken(subject: object) -> Check:
+        raise RuntimeError("odd\x1b[31m host")
+
+    looks = {
+        "proxy": hang,
+        "port": broken,
+        "python": lambda subject: Check(id="python", status="ok", detail=""),
+    }
+    monkeypatch.setattr(run, "_OF_THIS_HOST", looks)
+    here = changed("h200", simulated=None)
+    every = {check.id: check for check in checks(here, deadline_s=0.2)}
+    release.set()
+    assert (every["proxy"].status, every["proxy"].detail) == ("skip", "It did not answer within 0 seconds.")
+    assert (every["port"].status, every["port"].detail) == ("skip", "It could not be read: odd host.")
+    assert every["python"].status == "ok"
+    assert every["gpu"].status == "ok"
 
 
 @pytest.mark.parametrize(

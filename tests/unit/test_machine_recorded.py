@@ -13,7 +13,24 @@ import pytest
 from wizard.errors import CorruptDataError, UnknownNameError, UsageError
 from wizard.machine import Reading, decode_machine_file, detect, load_machine, machine_from, machine_names
 
-NAMES = ("gb10", "h200", "h200x2", "no-gpu", "rtx4090x2", "v100x10")
+NAMES = (
+    "a100x4",
+    "b200x8",
+    "dgx1",
+    "gb10",
+    "gh200",
+    "h200",
+    "h200x2",
+    "hgx-h100x8",
+    "no-driver",
+    "no-gpu",
+    "rtx4090x2",
+    "rtx5090",
+    "t4",
+    "thor",
+    "v100x10",
+    "wsl-rtx4070",
+)
 
 
 def bundled(name: str) -> dict[str, Any]:
@@ -89,9 +106,74 @@ def test_rtx4090x2_has_no_nvlink() -> None:
     assert machine.nvlink_groups == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "gpu", "count", "mib", "capability"),
+    [
+        # What nvidia-smi shows of these cards in public reports; vendor's table of compute capabilities.
+        ("rtx5090", "NVIDIA GeForce RTX 5090", 1, 32607, "12.0"),
+        ("a100x4", "NVIDIA A100-SXM4-40GB", 4, 40960, "8.0"),
+        ("t4", "Tesla T4", 1, 16384 - 16384 // 16, "7.5"),
+        ("gh200", "NVIDIA GH200 480GB", 1, 97871, "9.0"),
+        ("b200x8", "NVIDIA B200", 8, 183359, "10.0"),
+        ("wsl-rtx4070", "NVIDIA GeForce RTX 4070", 1, 12282, "8.9"),
+        ("dgx1", "Tesla V100-SXM2-32GB", 8, 32768, "7.0"),
+        ("hgx-h100x8", "NVIDIA H100 80GB HBM3", 8, 81559, "9.0"),
+    ],
+)
+def test_cards_as_nvidia_smi_shows_them(name: str, gpu: str, count: int, mib: int, capability: str) -> None:
+    machine = detect(name)
+    assert {(each.name, each.memory_mib, each.compute_capability) for each in machine.gpus} == {
+        (gpu, mib, capability)
+    }
+    assert len(machine.gpus) == count
+    assert all(each.bandwidth_gbs for each in machine.gpus)
+    assert all(each.usable and not each.problems for each in machine.gpus)
+    assert len({each.uuid for each in machine.gpus}) == len({each.bus_id for each in machine.gpus}) == count
+
+
+@pytest.mark.parametrize(
+    ("name", "groups", "links"),
+    [
+        # Polaris (ALCF): NV4 between every pair. HGX H100 and B200: 18 NVLinks into the NVSwitches.
+        ("a100x4", ((0, 1, 2, 3),), {4}),
+        ("hgx-h100x8", (tuple(range(8)),), {18}),
+        ("b200x8", (tuple(range(8)),), {18}),
+        ("dgx1", ((0, 1, 2, 3), (4, 5, 6, 7)), {1, 2}),
+    ],
+)
+def test_how_the_gpus_are_joined(name: str, groups: tuple[tuple[int, ...], ...], links: set[int]) -> None:
+    machine = detect(name)
+    assert machine.nvlink_groups == groups
+    assert {count for gpu in machine.gpus for count in gpu.links.values()} == links
+    for gpu in machine.gpus:
+        assert all(machine.gpus[int(peer)].links[str(gpu.index)] == n for peer, n in gpu.links.items())
+
+
+def test_a_dgx1_uses_all_six_links_of_each_gpu() -> None:
+    assert {sum(gpu.links.values()) for gpu in detect("dgx1").gpus} == {6}
+
+
+def test_thor_works_in_the_hosts_memory_and_gh200_does_not() -> None:
+    (thor,), (grace,) = detect("thor").gpus, detect("gh200").gpus
+    assert (thor.unified, thor.memory_mib) == (True, detect("thor").memory.total_mib)
+    assert (grace.unified, grace.memory_mib) == (False, 97871)
+
+
+def test_wsl_is_told_apart() -> None:
+    machine = detect("wsl-rtx4070")
+    assert (machine.wsl, "microsoft" in machine.kernel) == (True, True)
+
+
+def test_a_card_without_its_driver() -> None:
+    machine = detect("no-driver")
+    assert machine.gpus == ()
+    assert machine.cards is not None
+    assert [card.driver for card in machine.cards] == ["nouveau"]
+
+
 def test_no_gpu() -> None:
     machine = detect("no-gpu")
-    assert (machine.gpus, machine.problems, machine.driver) == ((), ("nvml-library-not-found",), None)
+    assert (machine.gpus, machine.problems, machine.driver) == ((), ("card-missing",), None)
 
 
 def test_an_edited_capability_is_taken_from_the_copy(tmp_path: Path) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
+from importlib import resources
+from pathlib import Path
 
 import pytest
 
@@ -149,3 +152,39 @@ def test_the_document_has_the_fields_of_the_contract(gb10: LaunchPlan) -> None:
 def test_answers_and_defaults_build_the_same_plan() -> None:
     assert planned("gb10").id == planned("gb10", model={"id": "qwen3-coder-next"}).id
     assert Answers() == answers_from({}, "test")
+
+
+def test_a_70b_model_on_ten_v100_says_where_it_goes_and_why() -> None:
+    plan = planned("v100x10", model={"id": "meta-llama/Llama-3.3-70B-Instruct"})
+    assert plan.refused == ()
+    assert (plan.flag("--tensor-parallel-size"), plan.flag("--pipeline-parallel-size")) == ("4", "2")
+    assert plan.flag("--dtype") == "half"
+    assert plan.env["CUDA_VISIBLE_DEVICES"] == "0,1,2,3,4,5,8,9"
+    assert plan.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    why = {reason.subject: "" for reason in plan.reasons}
+    for reason in plan.reasons:
+        why[reason.subject] += reason.why
+    assert "GPUs 6, 7 stay free" in why["GPUs"]
+    assert all(name in why["quantization"] for name in ("FP8", "AWQ", "GPTQ"))
+
+
+def test_ranks_follow_the_islands_even_when_every_gpu_is_used(tmp_path: Path) -> None:
+    """Bridged pairs 0, 2 and 1, 3: in the machine's own order a group would leave its pair."""
+    document = json.loads((resources.files("assets") / "machines" / "dgx1.json").read_text(encoding="utf-8"))
+    gpus = document["machine"]["gpus"]
+    pairs = [{0: 6, 2: 6}, {1: 6, 3: 6}]
+    for gpu in gpus[:4]:
+        pair = next(pair for pair in pairs if gpu["index"] in pair)
+        gpu["links"] = {str(peer): 6 for peer in pair if peer != gpu["index"]}
+    document["machine"]["gpus"] = gpus[:4]
+    file = tmp_path / "bridged.json"
+    file.write_text(json.dumps(document))
+    plan = planned(str(file), model={"id": "qwen3-coder-30b-a3b", "variant": "bf16"})
+    assert plan.flag("--pipeline-parallel-size") == "2"
+    assert plan.env["CUDA_VISIBLE_DEVICES"] == "0,2,1,3"
+
+
+def test_a_pipeline_over_every_gpu_names_their_order() -> None:
+    plan = planned("dgx1", model={"id": "llama-3.3-70b"})
+    assert plan.env["CUDA_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7"
+    assert plan.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"

@@ -1,5 +1,6 @@
 """What is known about GPUs, models, parsers, weight formats, vLLM and opencode, with the user's additions."""
 
+from wizard.catalog.host import HostFacts, host_facts
 from wizard.catalog.load import (
     clear_cache,
     find_model,
@@ -50,6 +51,7 @@ __all__ = [
     "FailurePattern",
     "Flag",
     "GpuModel",
+    "HostFacts",
     "Layout",
     "LeakMarker",
     "LimitsRow",
@@ -72,6 +74,7 @@ __all__ = [
     "flag_known",
     "gpu_by_name",
     "gpus",
+    "host_facts",
     "leak_markers",
     "memory_facts",
     "model",

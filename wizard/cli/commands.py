@@ -18,7 +18,11 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
     """Name, function and one-line help of every command, in the order a set-up takes them."""
     return (
         ("setup", walking.setup, _("The whole wizard without screens.")),
-        ("detect", looking.detect, _("What this machine is, and what is in the way.")),
+        (
+            "detect",
+            looking.detect,
+            _("What this machine is, and what is in the way. --record FILE writes it down, redacted."),
+        ),
         ("runtime", looking.runtime, _("Find and ask the installed vLLM.")),
         ("models", looking.models, _("What works on this machine, and why.")),
         ("budget", looking.budget, _("Memory and token arithmetic.")),

@@ -31,7 +31,7 @@ def journey(answers_file: Path | None = None, **sections: dict[str, object]) -> 
 
 def with_runtime(start: Journey) -> Journey:
     """The machine and the runtime of a journey."""
-    return find_runtime(look_at_machine(start))
+    return find_runtime(look_at_machine(start, thorough=False))
 
 
 def consent(question: str, given: bool) -> None:

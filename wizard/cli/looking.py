@@ -24,6 +24,7 @@ from wizard.flow import (
     make_plan,
     need,
     rate_models,
+    record_machine,
 )
 from wizard.i18n import _
 from wizard.machine import Check, Machine
@@ -33,15 +34,24 @@ from wizard.plan import document as plan_document
 AnswersOption = Annotated[Path | None, typer.Option("--answers", help=_("The answers file, TOML."))]
 
 
-def detect() -> int:
+def detect(
+    record: Annotated[Path | None, typer.Option("--record", metavar="FILE")] = None,
+) -> int:
     """What this machine is. 0: nothing in the way; 1: a check failed."""
-    looked = look_at_machine(journey())
+    looked = look_at_machine(journey()) if record is None else record_machine(journey(), record.expanduser())
     machine = need(looked.machine)
     if current().json:
         output.document({"machine": machine, "checks": looked.checks})
     else:
         _say_machine(machine)
         _say_checks(looked.checks)
+    if record is not None:
+        output.say(
+            _(
+                "Recorded in {path}, without host name, UUIDs, paths and telling names of programs. "
+                "Read it before you send it."
+            ).format(path=record)
+        )
     return _failed(looked.checks)
 
 
@@ -228,8 +238,12 @@ def _say_checks(found: tuple[Check, ...]) -> None:
     words = {"ok": _("OK"), "warn": _("WARN"), "fail": _("FAIL"), "skip": _("SKIP")}
     for check in found:
         output.say(f"{words[check.status]:<5} {check.id:<14} {check.detail}")
-        if check.hint and check.status in ("warn", "fail"):
+        if check.status not in ("warn", "fail"):
+            continue
+        if check.hint:
             output.say(f"{'':<20} {check.hint}")
+        if check.command:
+            output.say(f"{'':<20} $ {check.command}")
 
 
 def _say_budget(found: Budget) -> None:

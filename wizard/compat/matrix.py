@@ -73,7 +73,10 @@ def _row(
         group, fitted = placed
         reasons += rules.capability_rule(group.capability, runtime)
         reasons += rules.quantization_rule(variant, group.capability)
+        reasons += rules.formats_rule(group.capability)
         reasons += rules.group_rule(machine, group)
+        reasons += rules.peers_rule(group)
+        reasons += rules.leftover_rule(machine, group)
         reasons += _fit_reasons(fitted)
     return Row(
         model=model.id,
@@ -123,7 +126,7 @@ def _divisible(groups: Sequence[GpuGroup], model: Model) -> Iterator[GpuGroup]:
 def _fit_reasons(fitted: Fit) -> tuple[Reason, ...]:
     if not fitted.fits:
         text = _(
-            "Does not fit: a GPU would hold {weights:.0f} GiB of weights, and vLLM may take {share:.0f} GiB of it."
+            "Does not fit: {weights:.0f} GiB of weights on a GPU of which vLLM may take {share:.0f} GiB."
         ).format(weights=fitted.weights_gib, share=fitted.share_gib)
         if fitted.max_context is not None and fitted.max_context > 0:
             text = _("The memory holds a window of only {tokens} tokens; opencode needs {needed}.").format(

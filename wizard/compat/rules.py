@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 from packaging.version import Version
 
-from wizard.catalog import Model, Parser, ParserKind, Variant, parsers, quantization, vllm_facts
+from wizard.catalog import (
+    Model,
+    Parser,
+    ParserKind,
+    Quantization,
+    Variant,
+    parsers,
+    quantization,
+    quantizations,
+    vllm_facts,
+)
 from wizard.compat.groups import GpuGroup
 from wizard.compat.types import Reason
 from wizard.i18n import _
@@ -65,9 +77,8 @@ def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
             other=other.title, **where
         )
         return (Reason(code="fallback-format", text=text, source=entry.source),)
-    floor = entry.native_capability if entry.weight_only_capability is None else entry.weight_only_capability
     text = _("{format} needs compute capability {needed}; this GPU has {capability}.").format(
-        needed=dotted(floor), **where
+        needed=dotted(_floor(entry)), **where
     )
     return (Reason(code="format-impossible", text=text, source=entry.source, refuses=True),)
 
@@ -123,6 +134,57 @@ def group_rule(machine: Machine, group: GpuGroup) -> tuple[Reason, ...]:
         return (Reason(code="nvlink", text=text.format(gpus=names), source="NVML"),)
     text = _("Spread over GPUs {gpus} without NVLink: it works over PCIe, slower.")
     return (Reason(code="pcie", text=text.format(gpus=names), source="vLLM: parallelism and scaling"),)
+
+
+def leftover_rule(machine: Machine, group: GpuGroup) -> tuple[Reason, ...]:
+    """GPUs that could be used and are not part of the group, by their own NVLink groups."""
+    left = [gpu.index for gpu in machine.gpus if gpu.usable and gpu.index not in group.indices]
+    if not left:
+        return ()
+    islands = [tuple(index for index in island if index in left) for island in machine.nvlink_groups]
+    alone = tuple(index for index in left if not any(index in island for island in islands))
+    names = "; ".join(", ".join(map(str, part)) for part in (*islands, alone) if part)
+    apart = not any(gpu.links.get(str(index)) for gpu in group.gpus for index in left)
+    text = _("GPUs {gpus} stay free: a second engine could use them.")
+    if apart and len(group.gpus) > 1 and machine.nvlink_groups:
+        text = _("GPUs {gpus} stay free: no NVLink joins them to these. A second engine could use them.")
+    return (Reason(code="gpus-left", text=text.format(gpus=names), source="NVML"),)
+
+
+def peers_rule(group: GpuGroup) -> tuple[Reason, ...]:
+    """GPUs of the group that cannot reach each other's memory: everything between them takes the long way."""
+    blocked = [
+        (a.index, b.index) for a, b in combinations(group.gpus, 2) if str(b.index) in a.state.blocked_peers
+    ]
+    if not blocked or group.pipeline > 1:
+        return ()
+    text = _(
+        "GPUs {a} and {b} cannot reach each other's memory: traffic goes through the host's. If the start "
+        "hangs, set NCCL_P2P_DISABLE=1."
+    ).format(a=blocked[0][0], b=blocked[0][1])
+    return (Reason(code="peers-blocked", text=text, source="NVML"),)
+
+
+def formats_rule(capability: int) -> tuple[Reason, ...]:
+    """The weight formats that no kernel of vLLM runs on this generation, so that nobody looks for them."""
+    impossible = [
+        entry.title
+        for entry in quantizations()
+        if capability < _floor(entry)
+        and (entry.fallback is None or capability < quantization(entry.fallback).native_capability)
+    ]
+    if not impossible:
+        return ()
+    text = _("Not offered on compute capability {capability}, where vLLM has no kernels for them: {formats}.")
+    text = text.format(capability=dotted(capability), formats=", ".join(impossible))
+    return (
+        Reason(code="formats-ruled-out", text=text, source="vLLM quantization layers, get_min_capability"),
+    )
+
+
+def _floor(entry: Quantization) -> int:
+    weight_only = entry.weight_only_capability
+    return entry.native_capability if weight_only is None else weight_only
 
 
 def dotted(capability: int) -> str:

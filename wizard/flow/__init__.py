@@ -25,6 +25,7 @@ from wizard.flow.prepare import (
     look_at_machine,
     make_plan,
     rate_models,
+    record_machine,
 )
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
@@ -96,6 +97,7 @@ __all__ = [
     "prove",
     "rate_models",
     "receipt_path",
+    "record_machine",
     "rehearse_on",
     "resume",
     "run_setup",

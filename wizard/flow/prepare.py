@@ -26,7 +26,15 @@ from wizard.fetch import on_disk
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
 from wizard.i18n import _
-from wizard.machine import checks, detect
+from wizard.machine import (
+    Machine,
+    check_destination,
+    checks,
+    detect,
+    machine_from,
+    read_host,
+    write_recording,
+)
 from wizard.memory import EngineSettings
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
@@ -36,19 +44,43 @@ REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
 
 
-def look_at_machine(journey: Journey) -> Journey:
-    """Step Machine: this host, or the recorded one. No GPU is a result here, not an error."""
+def look_at_machine(journey: Journey, thorough: bool = True) -> Journey:
+    """Step Machine: this host, or the recorded one. No GPU is a result here, not an error.
+
+    Without ``thorough`` the checks that look at the host itself are skipped, for who only needs the machine.
+    """
     answers = journey.answers
     recorded = answers.machine.simulate
     if recorded is None and journey.simulated:
         recorded = REHEARSAL_MACHINE
-    machine = detect(recorded)
+    return _with_machine(journey, detect(recorded), thorough)
+
+
+def record_machine(journey: Journey, file: Path) -> Journey:
+    """Step Machine on this host, which is also written down, redacted, for others to simulate.
+
+    Raises UsageError for a recorded machine, and for a file that exists or cannot be written.
+    """
+    if journey.simulated:
+        raise UsageError(
+            _("A recorded machine cannot be recorded again."),
+            _("Leave --simulate out to record this host, or copy the file you have."),
+        )
+    check_destination(file)
+    reading = read_host()
+    write_recording(reading, file)
+    return _with_machine(journey, machine_from(reading), thorough=True)
+
+
+def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey:
+    answers = journey.answers
     unknown = set(answers.machine.gpus or ()) - {gpu.index for gpu in machine.gpus}
     if unknown:
         raise UnknownNameError(
             _("GPU number"), str(min(unknown)), [str(gpu.index) for gpu in machine.gpus] or [_("none")]
         )
-    return msgspec.structs.replace(journey, machine=machine, checks=checks(machine, answers.serve.port))
+    found = checks(machine, answers.serve.port, live=thorough)
+    return msgspec.structs.replace(journey, machine=machine, checks=found)
 
 
 def find_runtime(journey: Journey) -> Journey:

@@ -5,6 +5,7 @@ from wizard.machine.checks import checks
 from wizard.machine.detect import detect, read_host
 from wizard.machine.host import models_folder
 from wizard.machine.problems import Explanation, explain_problem
+from wizard.machine.record import check_destination, write_recording
 from wizard.machine.recorded import decode_machine_file, load_machine, machine_names
 from wizard.machine.types import (
     Check,
@@ -13,12 +14,16 @@ from wizard.machine.types import (
     Gpu,
     GpuProcess,
     GpuReading,
+    GpuState,
     Machine,
     MachineFile,
     MemoryReading,
+    MigInstance,
     NvmlReading,
+    PciCard,
     Provenance,
     Reading,
+    SystemReading,
 )
 
 __all__ = [
@@ -29,12 +34,17 @@ __all__ = [
     "Gpu",
     "GpuProcess",
     "GpuReading",
+    "GpuState",
     "Machine",
     "MachineFile",
     "MemoryReading",
+    "MigInstance",
     "NvmlReading",
+    "PciCard",
     "Provenance",
     "Reading",
+    "SystemReading",
+    "check_destination",
     "checks",
     "decode_machine_file",
     "detect",
@@ -44,4 +54,5 @@ __all__ = [
     "machine_names",
     "models_folder",
     "read_host",
+    "write_recording",
 ]

@@ -8,9 +8,21 @@ from collections.abc import Iterator
 import msgspec
 
 from wizard.catalog import GpuModel, gpu_by_name
-from wizard.machine.devices import NO_ANSWER
+from wizard.machine.questions import NO_ANSWER
 from wizard.machine.topology import nvlink_groups
-from wizard.machine.types import Disk, Gpu, GpuProcess, GpuReading, Machine, MemoryReading, Reading
+from wizard.machine.types import (
+    Disk,
+    Gpu,
+    GpuProcess,
+    GpuReading,
+    GpuState,
+    Machine,
+    MemoryReading,
+    PciCard,
+    Reading,
+    SystemReading,
+)
+from wizard.machine.visible import hidden_gpus
 from wizard.text import one_line
 
 _DEAD = {
@@ -30,7 +42,11 @@ def machine_from(reading: Reading, simulated: str | None = None) -> Machine:
     memory = msgspec.structs.replace(
         reading.memory, available_mib=min(reading.memory.available_mib, reading.memory.total_mib)
     )
-    gpus = tuple(_gpu(gpu, memory) for gpu in sorted(reading.gpus, key=lambda gpu: gpu.index))
+    hidden = hidden_gpus(reading.visible_devices, reading.gpus)
+    gpus = tuple(
+        msgspec.structs.replace(_gpu(gpu, memory), hidden=gpu.index in hidden)
+        for gpu in sorted(reading.gpus, key=lambda gpu: gpu.index)
+    )
     return Machine(
         hostname=None if reading.hostname is None else one_line(reading.hostname),
         arch=one_line(reading.arch),
@@ -48,6 +64,9 @@ def machine_from(reading: Reading, simulated: str | None = None) -> Machine:
         disks=tuple(_inert_disk(disk) for disk in reading.disks),
         shm=None if reading.shm is None else _inert_disk(reading.shm),
         problems=tuple(one_line(problem) for problem in reading.problems),
+        system=_inert_system(reading.system),
+        cards=None if reading.cards is None else tuple(_inert_card(card) for card in reading.cards),
+        visible_devices=None if reading.visible_devices is None else one_line(reading.visible_devices),
         simulated=simulated,
     )
 
@@ -96,6 +115,7 @@ def _gpu(reading: GpuReading, memory: MemoryReading) -> Gpu:
         power_limit_w=reading.power_limit_w,
         mig=reading.mig,
         processes=tuple(_inert_process(process) for process in reading.processes),
+        state=_inert_state(reading.state),
     )
 
 
@@ -143,6 +163,12 @@ def _problems(reading: GpuReading, capability: str, dead: str | None, total: int
         yield "gpu-capability-unknown"
     if reading.mig:
         yield "gpu-mig-enabled"
+    if reading.state.compute_mode == "prohibited":
+        yield "gpu-compute-prohibited"
+    if reading.state.remap_pending:
+        yield "gpu-remap-pending"
+    if reading.state.fabric in ("not-started", "in-progress"):
+        yield "gpu-fabric-" + reading.state.fabric
 
 
 def _inert_process(process: GpuProcess) -> GpuProcess:
@@ -151,3 +177,33 @@ def _inert_process(process: GpuProcess) -> GpuProcess:
 
 def _inert_disk(disk: Disk) -> Disk:
     return msgspec.structs.replace(disk, purpose=one_line(disk.purpose), path=one_line(disk.path))
+
+
+def _inert_card(card: PciCard) -> PciCard:
+    return msgspec.structs.replace(
+        card,
+        bus_id=one_line(card.bus_id),
+        device=one_line(card.device),
+        driver=None if card.driver is None else one_line(card.driver),
+    )
+
+
+def _inert_state(state: GpuState) -> GpuState:
+    """The texts of a state come from a machine file of somebody else, if not from our own tables."""
+    return msgspec.structs.replace(
+        state,
+        compute_mode=None if state.compute_mode is None else one_line(state.compute_mode),
+        slowdowns=tuple(one_line(reason) for reason in state.slowdowns),
+        fabric=None if state.fabric is None else one_line(state.fabric),
+        instances=tuple(
+            msgspec.structs.replace(part, uuid=one_line(part.uuid), name=one_line(part.name))
+            for part in state.instances
+        ),
+        blocked_peers={one_line(peer): one_line(why) for peer, why in state.blocked_peers.items()},
+    )
+
+
+def _inert_system(system: SystemReading) -> SystemReading:
+    texts = {name: getattr(system, name) for name in ("glibc", "iommu", "module_version")}
+    inert = {name: None if text is None else one_line(text) for name, text in texts.items()}
+    return msgspec.structs.replace(system, **inert)

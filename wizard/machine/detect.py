@@ -7,8 +7,11 @@ import platform
 
 from wizard.machine import host
 from wizard.machine.build import machine_from
+from wizard.machine.pci import card_problems, pci_cards
 from wizard.machine.recorded import load_machine
-from wizard.machine.types import Machine, Reading
+from wizard.machine.smi import ask_smi
+from wizard.machine.system import read_system
+from wizard.machine.types import Machine, NvmlReading, Reading
 from wizard.text import one_line
 
 
@@ -21,13 +24,18 @@ def detect(simulate: str | None = None) -> Machine:
     return machine_from(read_host()) if simulate is None else load_machine(simulate)
 
 
-def read_host() -> Reading:
-    """Everything this host answers now; takes as long as NVML does, at most its deadline of 15 seconds."""
-    # Imported here, because the module is also the program of NVML's child process: a program that its own
-    # package has imported already makes Python warn.
-    from wizard.machine.nvml import ask_nvml
+_ASK_OTHERWISE = {"nvml-library-not-found", "nvml-unknown", "nvml-no-devices"}
+"""Failures of NVML after which nvidia-smi can still know better: it brings its own way to the library."""
 
-    nvml = ask_nvml()
+
+def read_host() -> Reading:
+    """Everything this host answers now; takes as long as NVML does, at most its deadline of 15 seconds.
+
+    Without NVML nvidia-smi is asked; without either, the PCI bus says whether there is a card at all.
+    """
+    nvml = _read_gpus()
+    cards = pci_cards()
+    problems = nvml.problems if nvml.gpus else card_problems(cards, nvml.problems)
     return Reading(
         hostname=one_line(platform.node()) or None,
         arch=platform.machine(),
@@ -43,5 +51,19 @@ def read_host() -> Reading:
         memory=host.memory(),
         disks=host.disks(),
         shm=host.shm(),
-        problems=nvml.problems,
+        system=read_system(),
+        cards=cards,
+        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        problems=problems,
     )
+
+
+def _read_gpus() -> NvmlReading:
+    # Imported here, because the module is also the program of NVML's child process: a program that its own
+    # package has imported already makes Python warn.
+    from wizard.machine.nvml import ask_nvml
+
+    nvml = ask_nvml()
+    if nvml.gpus or not _ASK_OTHERWISE & set(nvml.problems):
+        return nvml
+    return ask_smi() or nvml

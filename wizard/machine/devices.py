@@ -10,11 +10,9 @@ from typing import Any
 
 import msgspec
 
+from wizard.machine.questions import NO_ANSWER, Questions, error_name, plain_text
+from wizard.machine.state import read_state
 from wizard.machine.types import GpuProcess, GpuReading, NvmlReading
-from wizard.text import one_line
-
-NO_ANSWER = "NoAnswer"
-"""Stands where an NVML error's name would: the GPU was not asked yet, or the question never returned."""
 
 _INIT_PROBLEMS = {
     "LibraryNotFound": "nvml-library-not-found",
@@ -23,12 +21,22 @@ _INIT_PROBLEMS = {
     "NoPermission": "nvml-no-permission",
 }
 _MIB = 1024 * 1024
+_P2P_READ = 0
+"""NVML_P2P_CAPS_INDEX_READ, which the binding holds as a tuple by mistake."""
+_P2P_REASONS = {
+    1: "chipset-not-supported",
+    2: "gpu-not-supported",
+    3: "topology-not-supported",
+    4: "disabled-by-regkey",
+    5: "not-supported",
+}
+"""NVML_P2P_STATUS_* but OK and UNKNOWN."""
 _NO_MORE_LINKS = ("FunctionNotFound", "GpuIsLost")
 """Errors after which the other links need not be asked."""
 
 
 def snapshots(nvml: Any) -> Iterator[NvmlReading]:
-    """What is known after each GPU, each snapshot a whole reading; the last one also has the links.
+    """What is known after each GPU, each snapshot a whole reading; then after links and states.
 
     ``nvml`` is the ``pynvml`` module, or anything that behaves like it. The early snapshots are for whoever
     watches with a deadline: a GPU whose driver call never returns costs only what comes after it.
@@ -38,12 +46,12 @@ def snapshots(nvml: Any) -> Iterator[NvmlReading]:
     except nvml.NVMLError as error:
         yield NvmlReading(problems=(_INIT_PROBLEMS.get(error_name(error), "nvml-unknown"),))
         return
-    system = _Questions(nvml)
+    system = Questions(nvml)
     driver = system.ask("driver", "nvmlSystemGetDriverVersion")
     cuda = system.ask("cuda", "nvmlSystemGetCudaDriverVersion")
     count = system.ask("gpus", "nvmlDeviceGetCount")
     reading = NvmlReading(
-        driver=None if driver is None else _text(driver),
+        driver=None if driver is None else plain_text(driver),
         cuda=None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
         gpus=tuple(_unread(index, NO_ANSWER) for index in range(count or 0)),
         problems=("nvml-unknown",) if count is None else ("nvml-no-devices",) if count == 0 else (),
@@ -60,35 +68,11 @@ def snapshots(nvml: Any) -> Iterator[NvmlReading]:
         reading = _with_gpu(reading, gpu)
         yield reading
     if len(handles) > 1:
-        yield _with_links(nvml, reading, handles)
-
-
-def error_name(error: Exception) -> str:
-    """NVML's own name of an error, such as ``GpuIsLost``; ``Error1234`` where the binding has no name."""
-    if isinstance(error, AttributeError):
-        return "FunctionNotFound"
-    name = type(error).__name__.removeprefix("NVMLError_")
-    return name if name != "NVMLError" else f"Error{getattr(error, 'value', '')}"
-
-
-class _Questions:
-    """Puts questions to NVML, to one device when ``handle`` is given, and notes by field what was refused."""
-
-    def __init__(self, nvml: Any, *handle: object) -> None:
-        self._nvml = nvml
-        self._handle = handle
-        self.errors: dict[str, str] = {}
-
-    def ask(self, field: str, function: str, *arguments: object) -> Any:
-        """The answer, or None with the error noted under ``field``.
-
-        Besides NVML's errors: a function an older binding lacks, and answers the binding cannot decode.
-        """
-        try:
-            return getattr(self._nvml, function)(*self._handle, *arguments)
-        except (self._nvml.NVMLError, AttributeError, TypeError, ValueError, OSError) as error:
-            self.errors[field] = error_name(error)
-            return None
+        reading = _with_links(nvml, reading, handles)
+        yield reading
+    for index, handle in handles.items():
+        reading = _with_gpu(reading, _with_state(nvml, reading.gpus[index], handle))
+        yield reading
 
 
 def _unread(index: int, error: str) -> GpuReading:
@@ -102,7 +86,7 @@ def _with_gpu(reading: NvmlReading, gpu: GpuReading) -> NvmlReading:
 
 def _read_gpu(nvml: Any, index: int, handle: object) -> GpuReading:
     """Every fact of one GPU. A memory total of 0 counts as unknown."""
-    device = _Questions(nvml, handle)
+    device = Questions(nvml, handle)
     name = device.ask("name", "nvmlDeviceGetName")
     uuid = device.ask("uuid", "nvmlDeviceGetUUID")
     pci = device.ask("bus_id", "nvmlDeviceGetPciInfo")
@@ -111,43 +95,57 @@ def _read_gpu(nvml: Any, index: int, handle: object) -> GpuReading:
     display = device.ask("display_active", "nvmlDeviceGetDisplayActive")
     power_mw = device.ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit")
     mig = device.ask("mig", "nvmlDeviceGetMigMode")
-    processes = device.ask("processes", "nvmlDeviceGetComputeRunningProcesses")
+    computing = device.ask("processes", "nvmlDeviceGetComputeRunningProcesses")
+    drawing = device.ask("processes", "nvmlDeviceGetGraphicsRunningProcesses")
+    running = {process.pid: process for process in (*(drawing or ()), *(computing or ()))}
     known = memory is not None and memory.total > 0
     return GpuReading(
         index=index,
-        name=_text(name),
-        uuid=_text(uuid),
-        bus_id="" if pci is None else _text(pci.busId),
+        name=plain_text(name),
+        uuid=plain_text(uuid),
+        bus_id="" if pci is None else plain_text(pci.busId),
         compute_capability=None if capability is None else "{}.{}".format(*capability),
         memory_mib=memory.total // _MIB if known else None,
         memory_free_mib=memory.free // _MIB if known else None,
         display_active=None if display is None else bool(display),
         power_limit_w=None if power_mw is None else power_mw / 1000,
         mig=mig is not None and mig[0] == 1,
-        processes=tuple(_process(nvml, process) for process in processes or ()),
+        processes=tuple(_process(nvml, process) for process in running.values()),
         errors=device.errors,
+    )
+
+
+def _with_state(nvml: Any, gpu: GpuReading, handle: object) -> GpuReading:
+    """The GPU with its state, read last: a question that hangs there costs nothing that decides."""
+    device = Questions(nvml, handle)
+    state = read_state(nvml, device, gpu.mig)
+    return msgspec.structs.replace(
+        gpu,
+        state=msgspec.structs.replace(state, blocked_peers=gpu.state.blocked_peers),
+        errors={**gpu.errors, **device.errors},
     )
 
 
 def _process(nvml: Any, process: Any) -> GpuProcess:
     """Name and memory are hidden from other users, in containers and under WSL."""
-    name = _Questions(nvml).ask("name", "nvmlSystemGetProcessName", process.pid)
+    name = Questions(nvml).ask("name", "nvmlSystemGetProcessName", process.pid)
     used = process.usedGpuMemory
     return GpuProcess(
-        pid=process.pid, name=PurePath(_text(name)).name, used_mib=None if used is None else used // _MIB
+        pid=process.pid, name=PurePath(plain_text(name)).name, used_mib=None if used is None else used // _MIB
     )
 
 
 def _with_links(nvml: Any, reading: NvmlReading, handles: Mapping[int, object]) -> NvmlReading:
-    """The reading with the active NVLinks of every GPU that has a handle, by peer.
+    """The reading with the active NVLinks of every GPU that has a handle, by peer, and peers out of reach.
 
     NVML's peer-to-peer status decides whether a pair is linked, because it is what vLLM asks; the number of
     links is counted, and only where the status cannot be had does the count decide alone.
     """
     by_bus = {gpu.bus_id.lower(): gpu.index for gpu in reading.gpus if gpu.bus_id}
-    devices = {index: _Questions(nvml, handle) for index, handle in handles.items()}
+    devices = {index: Questions(nvml, handle) for index, handle in handles.items()}
     counts = {index: _count_links(device, nvml, by_bus) for index, device in devices.items()}
     links: dict[int, dict[str, int]] = {index: {} for index in handles}
+    blocked: dict[int, dict[str, str]] = {index: {} for index in handles}
     for a, b in combinations(handles, 2):
         (direct_a, switched_a), (direct_b, switched_b) = counts[a], counts[b]
         count = max(direct_a[b], direct_b[a], min(switched_a, switched_b))
@@ -158,14 +156,22 @@ def _with_links(nvml: Any, reading: NvmlReading, handles: Mapping[int, object]) 
             count = max(count, 1) if status == nvml.NVML_P2P_STATUS_OK else 0
         if count:
             links[a][str(b)] = links[b][str(a)] = count
+        reach = devices[a].ask("blocked_peers", "nvmlDeviceGetP2PStatus", handles[b], _P2P_READ)
+        if reach in _P2P_REASONS:
+            blocked[a][str(b)] = blocked[b][str(a)] = _P2P_REASONS[reach]
     for index, device in devices.items():
         gpu = reading.gpus[index]
-        complete = msgspec.structs.replace(gpu, links=links[index], errors={**gpu.errors, **device.errors})
+        complete = msgspec.structs.replace(
+            gpu,
+            links=links[index],
+            state=msgspec.structs.replace(gpu.state, blocked_peers=blocked[index]),
+            errors={**gpu.errors, **device.errors},
+        )
         reading = _with_gpu(reading, complete)
     return reading
 
 
-def _count_links(device: _Questions, nvml: Any, by_bus: Mapping[str, int]) -> tuple[Counter[int], int]:
+def _count_links(device: Questions, nvml: Any, by_bus: Mapping[str, int]) -> tuple[Counter[int], int]:
     """Active links of one GPU: by the peer they lead to, and into an NVSwitch, where any other GPU is a peer.
 
     NVML ends the list of links with InvalidArgument, which is therefore no error.
@@ -186,13 +192,7 @@ def _count_links(device: _Questions, nvml: Any, by_bus: Mapping[str, int]) -> tu
             switched += 1
             continue
         remote = device.ask("links", "nvmlDeviceGetNvLinkRemotePciInfo", link)
-        peer = None if remote is None else by_bus.get(_text(remote.busId).lower())
+        peer = None if remote is None else by_bus.get(plain_text(remote.busId).lower())
         if peer is not None:
             direct[peer] += 1
     return direct, switched
-
-
-def _text(answer: str | bytes | None) -> str:
-    """One inert line; old bindings answer in bytes."""
-    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer or ""
-    return one_line(text)

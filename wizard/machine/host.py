@@ -93,9 +93,7 @@ def within_cgroup(host: MemoryReading, root: Path = _ROOT) -> MemoryReading:
     Available is the limit less what the group uses, of which the inactive file cache can be had back.
     """
     total, available = host.total_mib, host.available_mib
-    top = root / "sys/fs/cgroup"
-    group = top / _own_cgroup(root)
-    for folder in (group, *(parent for parent in group.parents if parent.is_relative_to(top))):
+    for folder in cgroup_folders(root):
         limit = _number(_text(folder / "memory.max"))
         if limit is None:
             continue
@@ -143,6 +141,13 @@ def _disk(purpose: str, path: Path) -> Disk | None:
         total, free = (round(count / _GIB, 1) for count in (usage.total, usage.free))
         return Disk(purpose=purpose, path=one_line(str(path)), total_gib=total, free_gib=free)
     return None
+
+
+def cgroup_folders(root: Path = _ROOT) -> tuple[Path, ...]:
+    """The folders of this process's control group (version 2) and of the groups above it, innermost first."""
+    top = root / "sys/fs/cgroup"
+    group = top / _own_cgroup(root)
+    return (group, *(parent for parent in group.parents if parent.is_relative_to(top)))
 
 
 def _own_cgroup(root: Path) -> str:

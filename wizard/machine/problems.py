@@ -47,6 +47,55 @@ _TEXTS = {
         N_("The NVIDIA driver answered with an unknown error."),
         N_("Try nvidia-smi and look for NVRM lines in the kernel's log (sudo dmesg | grep NVRM)."),
     ),
+    "gpus-from-nvidia-smi": (
+        N_("The GPUs were read with nvidia-smi, because NVML could not be asked: NVLink is not known."),
+        N_("Look for a second libnvidia-ml.so.1 on LD_LIBRARY_PATH: ldconfig -p | grep nvidia-ml"),
+    ),
+    "card-missing": (
+        N_("There is no NVIDIA card on the PCI bus of this machine."),
+        N_(
+            "If one is built in, check its seat and power. Without one you can practise "
+            "(vllm-opencode --simulate gb10) or use a vLLM elsewhere "
+            "(vllm-opencode configure --base-url URL)."
+        ),
+    ),
+    "card-nouveau": (
+        N_("An NVIDIA card is there, but the free driver nouveau drives it, which cannot compute."),
+        N_(
+            "Install NVIDIA's driver, keep nouveau away (blacklist it in /etc/modprobe.d and rebuild the "
+            "initramfs), and restart. Proof: lspci -k -d 10de:"
+        ),
+    ),
+    "card-passed-through": (
+        N_("An NVIDIA card is there, but it is set aside for a virtual machine (vfio-pci)."),
+        N_("Run the wizard inside that virtual machine, or give the card back to this host."),
+    ),
+    "card-without-driver": (
+        N_("An NVIDIA card is there, but no driver is bound to it."),
+        N_(
+            "Install NVIDIA's driver (on Ubuntu: sudo ubuntu-drivers install); if it is installed, see why "
+            "its module is not loaded: dkms status; mokutil --sb-state. Then restart."
+        ),
+    ),
+    "gpu-compute-prohibited": (
+        N_("an administrator has forbidden it to compute"),
+        N_("Allow it again with: sudo nvidia-smi -c DEFAULT -i INDEX"),
+    ),
+    "gpu-remap-pending": (
+        N_("it has set faulty memory aside, which takes effect only after a restart"),
+        N_("Restart the machine before you load a model. If it happens again, have the card replaced."),
+    ),
+    "gpu-fabric-not-started": (
+        N_("the NVSwitch has not taken it in: every CUDA program fails there with error 802"),
+        N_(
+            "Start the fabric manager of exactly this driver's version: "
+            "sudo systemctl enable --now nvidia-fabricmanager"
+        ),
+    ),
+    "gpu-fabric-in-progress": (
+        N_("the NVSwitch is still taking it in"),
+        N_("Wait a minute and look again; if it stays so: systemctl status nvidia-fabricmanager"),
+    ),
     "gpu-no-answer": (
         N_("it does not answer"),
         N_("Look for Xid in the kernel's log (sudo dmesg | grep Xid) and restart the machine."),
@@ -82,6 +131,9 @@ _IN_CONTAINER = {
     "nvml-library-not-found": N_("Start the container with the NVIDIA runtime: docker run --gpus all."),
     "nvml-no-permission": N_(
         "Start the container with access to the GPU's device files: docker run --gpus all."
+    ),
+    "nvml-no-devices": N_(
+        "Hand the container its GPUs: docker run --gpus all, or --device nvidia.com/gpu=all with CDI."
     ),
     "nvml-unknown": N_("Restart the container: it can lose the GPU when systemd reloads on the host."),
 }

@@ -23,6 +23,43 @@ class GpuProcess(msgspec.Struct, frozen=True, kw_only=True):
     used_mib: Count | None = None
 
 
+class MigInstance(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a GPU that is split with MIG; ``name`` holds its profile, such as ``1g.18gb``."""
+
+    uuid: str
+    name: str = ""
+    memory_mib: Count | None = None
+
+
+class PciCard(msgspec.Struct, frozen=True, kw_only=True):
+    """An NVIDIA display device on the PCI bus, as the kernel lists it without any help of NVIDIA's driver."""
+
+    bus_id: str
+    device: str
+    """PCI device id, such as ``0x2e12``."""
+    driver: str | None = None
+    """The kernel driver bound to it: ``nvidia``, ``nouveau``, ``vfio-pci``; None: none."""
+
+
+class GpuState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a GPU is set up and how it feels. ``None`` is "refused or unknown"."""
+
+    ecc: bool | None = None
+    persistence: bool | None = None
+    compute_mode: str | None = None
+    """``default``, ``exclusive-process`` (one program at a time) or ``prohibited`` (none)."""
+    power_default_w: Size | None = None
+    slowdowns: tuple[str, ...] = ()
+    """Why clocks are held down at this moment: ``thermal``, ``power-brake``, ``hardware``, ``power-cap``."""
+    remap_pending: bool | None = None
+    """Bad memory was found, and takes a restart to be set aside."""
+    fabric: str | None = None
+    """Whether an NVSwitch has taken the GPU in: ``completed``, ``in-progress``, ``not-started``."""
+    instances: tuple[MigInstance, ...] = ()
+    blocked_peers: Mapping[str, str] = {}
+    """GPUs whose memory this one cannot reach without the host's, by index, each with NVML's reason."""
+
+
 class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU as NVML described it. ``None`` is "refused or unknown", and ``errors`` says how, by field."""
 
@@ -43,6 +80,7 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: Size | None = None
     mig: bool = False
     processes: tuple[GpuProcess, ...] = ()
+    state: GpuState = GpuState()
     errors: Mapping[str, str] = {}
     """NVML's name of the error by the field it left open: ``{"memory_mib": "NotSupported"}``.
 
@@ -80,6 +118,29 @@ class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...] = ()
 
 
+class SystemReading(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the system that decide whether an engine can run. ``None`` is "could not be read"."""
+
+    glibc: str | None = None
+    secure_boot: bool | None = None
+    iommu: str | None = None
+    """``off``, ``passthrough``, or ``translating``: then traffic between GPUs can detour or hang."""
+    overcommit: int | None = None
+    """``vm.overcommit_memory``; 2 refuses what CUDA reserves and never uses."""
+    open_files: Count | None = None
+    """Soft limit of this process; None also for "unlimited"."""
+    open_files_hard: Count | None = None
+    locked_memory_kib: Count | None = None
+    """Soft limit; None also for "unlimited"."""
+    tasks: Count | None = None
+    """Most processes and threads that the control group allows."""
+    temporary_noexec: bool | None = None
+    module_version: str | None = None
+    """Version of the NVIDIA kernel module that is loaded."""
+    module_open: bool | None = None
+    """Whether it is NVIDIA's open kernel module."""
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a host answered: the content of a machine file under ``machine``."""
 
@@ -98,6 +159,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryReading
     disks: tuple[Disk, ...] = ()
     shm: Disk | None = None
+    system: SystemReading = SystemReading()
+    cards: tuple[PciCard, ...] | None = None
+    """NVIDIA cards on the PCI bus; None: the bus could not be looked at, or cards were not looked for."""
+    visible_devices: str | None = None
+    """``CUDA_VISIBLE_DEVICES`` where the wizard was started; None: not set."""
     problems: tuple[str, ...] = ()
     """Codes of what failed as a whole, such as ``nvml-library-not-found``."""
 
@@ -141,6 +207,9 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool = False
     """Split into MIG instances: the whole GPU cannot run anything itself."""
     processes: tuple[GpuProcess, ...] = ()
+    state: GpuState = GpuState()
+    hidden: bool = False
+    """Kept from programs by ``CUDA_VISIBLE_DEVICES``."""
 
     @property
     def capability(self) -> int:
@@ -150,8 +219,9 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usable(self) -> bool:
-        """Whether vLLM could be given this GPU: it answers, its memory is known, it is whole."""
-        return self.memory_mib > 0 and self.capability > 0 and not self.mig
+        """Whether vLLM could be given this GPU: it answers, its memory is known, nothing bars it."""
+        barred = self.mig or self.hidden or self.state.compute_mode == "prohibited"
+        return self.memory_mib > 0 and self.capability > 0 and not barred
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,13 +244,20 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     disks: tuple[Disk, ...]
     shm: Disk | None
     problems: tuple[str, ...]
+    system: SystemReading = SystemReading()
+    cards: tuple[PciCard, ...] | None = None
+    visible_devices: str | None = None
     simulated: str | None = None
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one host check; ``hint`` says what to do when it is not ``ok``."""
+    """The result of one host check; ``hint`` says what to do when it is not ``ok``.
+
+    ``command`` is what a person can type to see the same; empty where there is no such command.
+    """
 
     id: str
     status: CheckStatus
     detail: str
     hint: str = ""
+    command: str = ""

@@ -15,6 +15,15 @@ from wizard.machine import Gpu, Machine
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 from wizard.runtime import Runtime
 
+_TOLD = {
+    "islands": "GPUs",
+    "nvlink": "GPUs",
+    "pcie": "GPUs",
+    "peers-blocked": "GPUs",
+    "gpus-left": "GPUs",
+    "formats-ruled-out": "quantization",
+}
+"""Reasons of the choice that explain a plan without an option of their own, by their subject there."""
 _FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
 
 
@@ -71,6 +80,11 @@ def build_plan(
     for option in parse_arguments(choice.args):
         draft.option(option.flag, option.value, _("This model needs it."), choice.model)
     _environment(draft, runtime, settings)
+    draft.reasons += [
+        PlanReason(subject=_TOLD[reason.code], why=reason.text, source=reason.source)
+        for reason in choice.reasons
+        if reason.code in _TOLD
+    ]
     return LaunchPlan(
         command=(*runtime.command, "serve", choice.checkpoint),
         base_options=tuple(draft.options),
@@ -163,7 +177,9 @@ def _parallelism(draft: _Draft, machine: Machine, choice: Choice) -> None:
             _("The layers are spread over NVLink groups, so that only little crosses between them."),
             "machine",
         )
-    if choice.gpus and len(choice.gpus) < len(machine.gpus):
+    # Ranks follow the order of the devices, so that a tensor-parallel group stays inside its island.
+    in_order = choice.gpus == tuple(gpu.index for gpu in machine.gpus)
+    if choice.gpus and (not in_order or choice.pipeline_parallel_size > 1):
         draft.variable(
             "CUDA_DEVICE_ORDER",
             "PCI_BUS_ID",
@@ -173,7 +189,7 @@ def _parallelism(draft: _Draft, machine: Machine, choice: Choice) -> None:
         draft.variable(
             "CUDA_VISIBLE_DEVICES",
             ",".join(str(index) for index in choice.gpus),
-            _("Only the GPUs of this plan are used."),
+            _("Only the GPUs of this plan are used, in the order of their ranks."),
             "CUDA programming guide",
         )
 

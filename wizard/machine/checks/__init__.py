@@ -1,0 +1,5 @@
+"""Host checks: what would stand in the way of an installation on this machine, each with what to do."""
+
+from wizard.machine.checks.run import checks
+
+__all__ = ["checks"]

@@ -1,0 +1,104 @@
+"""Limits and settings of the operating system on which engines were seen to fail."""
+
+from __future__ import annotations
+
+from packaging.version import Version
+
+from wizard.catalog import host_facts
+from wizard.i18n import _
+from wizard.machine.checks.subject import Subject, newest_for, unread
+from wizard.machine.types import Check
+
+
+def limits(subject: Subject) -> Check:
+    """Open files, locked memory and threads of what is started from here."""
+    system, floors = subject.machine.system, host_facts().limits
+    command = "ulimit -n; ulimit -l; cat /sys/fs/cgroup/pids.max"
+    if system.open_files is None and system.open_files_hard is None and system.locked_memory_kib is None:
+        return unread("limits", command)
+    low, hints = [], []
+    if system.open_files is not None and system.open_files < floors.open_files:
+        low.append(_("{count} open files").format(count=system.open_files))
+        if system.open_files_hard is None or system.open_files_hard >= floors.open_files:
+            hints.append(_("Before the launch: ulimit -n {count}").format(count=floors.open_files))
+        else:
+            hints.append(_("Raise nofile in /etc/security/limits.conf, or LimitNOFILE= in the service."))
+    if system.tasks is not None and system.tasks < floors.tasks:
+        low.append(_("{count} processes and threads").format(count=system.tasks))
+        hints.append(_("Raise TasksMax= of the service, or --pids-limit of the container."))
+    locked = (
+        _("Locked memory: {mib} MiB.").format(mib=system.locked_memory_kib // 1024)
+        if system.locked_memory_kib is not None
+        else _("Locked memory: as much as wanted.")
+    )
+    if not low:
+        return Check(id="limits", status="ok", detail=locked, command=command)
+    detail = _("A process may have only {limits}.").format(limits=", ".join(low))
+    return Check(
+        id="limits", status="warn", detail=f"{detail} {locked}", hint=" ".join(hints), command=command
+    )
+
+
+def overcommit(subject: Subject) -> Check:
+    """Whether the kernel hands out addresses for memory that is reserved and never used."""
+    value, command = subject.machine.system.overcommit, "sysctl vm.overcommit_memory"
+    if value is None:
+        return unread("overcommit", command)
+    if value != host_facts().limits.overcommit_refuses:
+        detail = _("Large reservations of memory are granted.")
+        return Check(id="overcommit", status="ok", detail=detail, command=command)
+    return Check(
+        id="overcommit",
+        status="warn",
+        detail=_("The kernel refuses reservations larger than the memory; CUDA makes such."),
+        hint=_("Set it back: sudo sysctl vm.overcommit_memory=0"),
+        command=command,
+    )
+
+
+def glibc(subject: Subject) -> Check:
+    """Whether ready-made builds of the newest vLLM run with this C library."""
+    found, command = subject.machine.system.glibc, "ldd --version"
+    if found is None:
+        return unread("glibc", command)
+    newest = newest_for(host_facts().glibc, subject.machine)
+    words = {"found": found, "floor": newest.floor, "version": newest.since}
+    try:
+        enough = Version(found) >= Version(newest.floor)
+    except ValueError:
+        return unread("glibc", command)
+    if enough:
+        detail = _("glibc {found}; vLLM from {version} on needs {floor}.").format(**words)
+        return Check(id="glibc", status="ok", detail=detail, command=command)
+    return Check(
+        id="glibc",
+        status="warn",
+        detail=_("glibc {found} is too old for vLLM from {version} on, which needs {floor}.").format(**words),
+        hint=_("Run vLLM in a container, or upgrade the distribution."),
+        command=command,
+    )
+
+
+def secure_boot(subject: Subject) -> Check:
+    """Secure Boot refuses a kernel module that nobody signed: then there is no driver."""
+    on, command = subject.machine.system.secure_boot, "mokutil --sb-state"
+    if on is None:
+        return unread("secure-boot", command)
+    if not on:
+        detail = _("Secure Boot is off.")
+        return Check(id="secure-boot", status="ok", detail=detail, command=command)
+    if subject.machine.driver is not None:
+        detail = _("Secure Boot is on, and the NVIDIA driver is loaded all the same.")
+        return Check(id="secure-boot", status="ok", detail=detail, command=command)
+    return Check(
+        id="secure-boot",
+        status="warn",
+        detail=_(
+            "Secure Boot is on: a driver module is loaded only if its signature is known to the firmware."
+        ),
+        hint=_(
+            "Use the distribution's signed driver, or enrol its key: sudo mokutil --import KEY, then confirm "
+            "on the machine's own screen at the next start (not possible over SSH)."
+        ),
+        command=command,
+    )

@@ -1,0 +1,124 @@
+"""Runs the checks side by side: one that hangs costs its own result and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from wizard.i18n import _
+from wizard.machine.checks import (
+    containers,
+    disk,
+    gpus,
+    identity,
+    kernel,
+    limits,
+    memory,
+    network,
+    peers,
+    service,
+    tools,
+)
+from wizard.machine.checks.subject import Probe, Subject
+from wizard.machine.types import Check, Machine
+from wizard.text import one_line
+
+DEADLINE_S = 6.0
+
+_Judge = Callable[[Subject], Check | None]
+_Look = Callable[[Subject], Check]
+
+_OF_THE_MACHINE: Mapping[str, _Judge] = {
+    "identity": identity.identity,
+    "gpu": gpus.gpu,
+    "driver": gpus.driver,
+    "busy": gpus.busy,
+    "gpu-state": gpus.state,
+    "visible": gpus.visible,
+    "p2p": peers.peer_to_peer,
+    "memory": memory.memory,
+    "swap": memory.swap,
+    "shm": memory.shm,
+    "disk": disk.models,
+    "disk-home": disk.home,
+    "disk-temporary": disk.temporary,
+    "limits": limits.limits,
+    "overcommit": limits.overcommit,
+    "glibc": limits.glibc,
+    "secure-boot": limits.secure_boot,
+}
+"""Judged from the machine alone, so that a recorded one answers too. None: does not concern this machine."""
+
+_OF_THIS_HOST: Mapping[str, _Look] = {
+    "python": tools.python,
+    "compiler": tools.compiler,
+    "nvcc": tools.nvcc,
+    "numa": tools.numa,
+    "installer": tools.installer,
+    "docker": containers.docker,
+    "podman": containers.podman,
+    "linger": service.linger,
+    "port": network.port,
+    "proxy": network.proxy,
+    "firewall": network.firewall,
+    "hugging-face": network.hugging_face,
+    "kernel-log": kernel.kernel_log,
+}
+"""These look at the host itself."""
+
+_FIRST = "port"
+"""Looks who listens before the others start programs: one just forked holds its parent's sockets."""
+_HEAD_START_S = 1.0
+
+
+def checks(
+    machine: Machine,
+    port: int = 8000,
+    live: bool = True,
+    probe: Probe | None = None,
+    deadline_s: float = DEADLINE_S,
+) -> tuple[Check, ...]:
+    """All checks, in the order in which one would look; at most ``deadline_s`` seconds together.
+
+    The ``live`` ones look at this very host: for a simulated machine they are skipped. Nothing is changed,
+    and nothing needs root; what could not be read is skipped and says so.
+    """
+    subject = Subject(machine=machine, port=port, probe=probe or Probe())
+    judged = (judge(subject) for judge in _OF_THE_MACHINE.values())
+    found = [check for check in judged if check is not None]
+    if not live or machine.simulated is not None:
+        skipped = _("Not looked at: this is not the machine it runs on.")
+        if machine.simulated is None:
+            skipped = _("Not looked at.")
+        return (*found, *(Check(id=id, status="skip", detail=skipped) for id in _OF_THIS_HOST))
+    return (*found, *_side_by_side(subject, deadline_s))
+
+
+def _side_by_side(subject: Subject, deadline_s: float) -> Sequence[Check]:
+    """Each look in a thread of its own. One that does not come back is left behind, and dies with us."""
+    results: dict[str, Check] = {}
+    threads = {
+        id: threading.Thread(target=_look, args=(id, look, subject, results), daemon=True, name=f"check-{id}")
+        for id, look in _OF_THIS_HOST.items()
+    }
+    threads[_FIRST].start()
+    threads[_FIRST].join(min(_HEAD_START_S, deadline_s))
+    for id, thread in threads.items():
+        if id != _FIRST:
+            thread.start()
+    until = time.monotonic() + deadline_s
+    for thread in threads.values():
+        thread.join(max(0.0, until - time.monotonic()))
+    late = _("It did not answer within {seconds:.0f} seconds.").format(seconds=deadline_s)
+    return [results.get(id, Check(id=id, status="skip", detail=late)) for id in _OF_THIS_HOST]
+
+
+def _look(id: str, look: _Look, subject: Subject, results: dict[str, Check]) -> None:
+    try:
+        results[id] = look(subject)
+    except Exception as error:  # noqa: BLE001 - one host's oddity must not hide what the other checks found
+        text = _("It could not be read: {reason}.").format(
+            reason=one_line(str(error)) or type(error).__name__
+        )
+        results[id] = Check(id=id, status="skip", detail=text)
