@@ -17,9 +17,12 @@ from wizard.machine import Gpu, Machine
 from wizard.memory import MemoryPlan
 from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
+from wizard.text import one_line
 
-NAME_WIDTH = 11
+NAME_WIDTH = 12
 """Columns for the name of a recorded machine."""
+MACHINE_WIDTH = 56
+"""Columns for what it is: one line of a window at 80 columns."""
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
 _CHECKS = {
@@ -32,6 +35,27 @@ _CHECKS = {
     "swap": N_("swap"),
     "port": N_("port"),
     "proxy": N_("proxy"),
+    "identity": N_("system"),
+    "gpu-state": N_("GPU state"),
+    "visible": N_("visible GPUs"),
+    "p2p": N_("GPU to GPU"),
+    "disk-home": N_("disk of home"),
+    "disk-temporary": N_("temporary disk"),
+    "limits": N_("limits"),
+    "overcommit": N_("overcommit"),
+    "glibc": N_("C library"),
+    "secure-boot": N_("Secure Boot"),
+    "python": N_("Python headers"),
+    "compiler": N_("compiler"),
+    "nvcc": N_("nvcc"),
+    "numa": N_("libnuma"),
+    "installer": N_("installer"),
+    "docker": N_("Docker"),
+    "podman": N_("Podman"),
+    "linger": N_("lingering"),
+    "firewall": N_("firewall"),
+    "hugging-face": N_("Hugging Face"),
+    "kernel-log": N_("kernel log"),
 }
 
 
@@ -65,13 +89,15 @@ def machine_head(machine: Machine) -> str:
 def recorded_line(name: str, machine: Machine) -> str:
     """A recorded machine to choose: its name, then what it is."""
     kinds = Counter((gpu.name, gpu.memory_mib) for gpu in machine.gpus)
-    parts = [machine.product] if machine.product else []
+    parts = []
     for (gpu, size_mib), number in kinds.items():
         many = f"{number} x " if number > 1 else ""
         parts.append(f"{many}{gpu} {gib(size_mib / 1024)} GiB")
     if not kinds:
         parts.append(_("no GPU"))
-    return f"{name:<{NAME_WIDTH}} {', '.join(parts)}"
+    if machine.product:
+        parts.append(machine.product)
+    return f"{name:<{NAME_WIDTH}} {one_line(' · '.join(parts), MACHINE_WIDTH)}"
 
 
 def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:

@@ -145,8 +145,8 @@ class TestRecordedMachines:
     ) -> None:
         async with opened(Journey()) as pilot:
             await pilot.press("p")
-            await see(pilot, "gb10        MSI EdgeXpert, NVIDIA GB10 121.7 GiB")
-            await see(pilot, "h200x2      2 x NVIDIA H200 140.4 GiB", "no-gpu      no GPU")
+            await see(pilot, "gb10         NVIDIA GB10 121.7 GiB · MSI EdgeXpert")
+            await see(pilot, "a100x4       4 x NVIDIA A100-SXM4-40GB 40.0 GiB")
 
     def test_a_name_keeps_its_column(self) -> None:
         assert max(map(len, machine_names())) < NAME_WIDTH
