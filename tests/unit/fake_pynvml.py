@@ -129,9 +129,12 @@ def h200(index: int = 0, **changed: Any) -> dict[str, Any]:
 
 
 def _fill(structure: Any, **fields: Any) -> int:
-    """As the binding does with a structure it is handed: the answer is in it, the call says success."""
+    """As the driver does with a structure handed over by reference: it fills it in and says success.
+
+    A structure handed over as it is has no ``_obj``: the real driver would crash the process.
+    """
     for name, value in fields.items():
-        setattr(structure, name, value)
+        setattr(structure._obj, name, value)
     return 0
 
 

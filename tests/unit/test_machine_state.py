@@ -77,7 +77,7 @@ def test_compute_modes(mode: int, expected: str | None) -> None:
 )
 def test_the_fabric(state: int, expected: str | None) -> None:
     def fill(info: Any) -> int:
-        info.state = state
+        info._obj.state = state
         return 0
 
     assert read(nvmlDeviceGetGpuFabricInfo=fill).state.fabric == expected

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from typing import Any
 
@@ -59,7 +60,8 @@ def _fabric(nvml: Any, device: Questions) -> str | None:
     if structure is None:
         return None
     info = structure()
-    if device.ask("fabric", "nvmlDeviceGetGpuFabricInfo", info) is None:
+    # By reference: handed over as it is, the driver writes to a wrong place and the process dies.
+    if device.ask("fabric", "nvmlDeviceGetGpuFabricInfo", ctypes.byref(info)) is None:
         return None
     return _FABRIC_STATES.get(info.state)
 
