@@ -1,6 +1,6 @@
 """Draws the pictures of the README again: a rehearsal on a recorded DGX Spark, at 80x24.
 
-Run it from the repository: ``python docs/pictures.py``. Nothing real is touched.
+Run it from the repository: ``PYTHONPATH=. python docs/pictures.py``. Nothing real is touched.
 """
 
 from __future__ import annotations

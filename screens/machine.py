@@ -67,7 +67,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
             return
         self.query_one("#product", Static).update(wording.machine_head(machine))
         planned = journey.choice.gpus if journey.choice else ()
-        lines = [wording.gpu_line(gpu, machine, planned) for gpu in machine.gpus]
+        lines = wording.gpu_lines(machine, planned)
         if not lines:
             lines = [
                 _("There is no NVIDIA GPU here that vLLM could use."),
@@ -93,8 +93,9 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         check = item_at(self.journey.checks, event.option_index)
         if check is None:
             return
-        text = f"{check.detail}\n{check.hint}" if check.hint else check.detail
-        self.query_one("#detail", Static).update(text)
+        command = f"$ {check.command}" if check.command else ""
+        lines = [line for line in (check.detail, check.hint, command) if line]
+        self.query_one("#detail", Static).update("\n".join(lines))
 
     def ready(self) -> bool:
         """Whether the machine was looked at."""

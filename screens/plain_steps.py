@@ -73,7 +73,7 @@ def machine(dialogue: Dialogue, journey: Journey) -> Outcome:
         dialogue.say(_("Looking at this machine…"))
         journey = flow.look_at_machine(journey)
     found = flow.need(journey.machine)
-    dialogue.say(wording.machine_head(found), *(wording.gpu_line(gpu, found) for gpu in found.gpus))
+    dialogue.say(wording.machine_head(found), *wording.gpu_lines(found))
     for check in journey.checks:
         title = wording.check_title(check.id)
         dialogue.say(f"{wording.status_word(check.status)}  {title}: {check.detail} {check.hint}".rstrip())

@@ -10,7 +10,7 @@ from collections import Counter
 from screens.figures import context, count, gib, letter
 from wizard.budget import explain
 from wizard.catalog import Origin
-from wizard.compat import Row
+from wizard.compat import Row, badges
 from wizard.flow import REHEARSAL_MACHINE, TITLES, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
@@ -23,6 +23,10 @@ NAME_WIDTH = 12
 """Columns for the name of a recorded machine."""
 MACHINE_WIDTH = 56
 """Columns for what it is: one line of a window at 80 columns."""
+
+FEW_GPUS = 3
+"""Up to this number each GPU has two lines of its own."""
+BAR_WIDTH = 24
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
 _CHECKS = {
@@ -100,22 +104,65 @@ def recorded_line(name: str, machine: Machine) -> str:
     return f"{name:<{NAME_WIDTH}} {one_line(' · '.join(parts), MACHINE_WIDTH)}"
 
 
-def gpu_line(gpu: Gpu, machine: Machine, planned: tuple[int, ...] = ()) -> str:
-    """One GPU: number, name, capability, memory, bandwidth, its NVLink group, whether the plan uses it."""
+def gpu_lines(machine: Machine, planned: tuple[int, ...] = ()) -> list[str]:
+    """The GPUs: a few with their memory as a bar each, many by NVLink group, equal ones on one line."""
+    if len(machine.gpus) <= FEW_GPUS:
+        pairs = ((_gpu_line((gpu,), machine, planned), _memory_line(gpu)) for gpu in machine.gpus)
+        return [line for pair in pairs for line in pair]
+    groups: dict[tuple[object, ...], tuple[Gpu, ...]] = {}
+    for gpu in machine.gpus:
+        alike = (gpu.name, gpu.memory_mib, gpu.usable, _island(gpu, machine), gpu.index in planned)
+        groups[alike] = (*groups.get(alike, ()), gpu)
+    return [_gpu_line(gpus, machine, planned) for gpus in groups.values()]
+
+
+def _gpu_line(gpus: tuple[Gpu, ...], machine: Machine, planned: tuple[int, ...]) -> str:
+    """Equal GPUs: numbers, name, capability, memory of each, formats, NVLink group, whether planned."""
+    gpu = gpus[0]
     size = f"{gib(gpu.memory_mib / 1024)} GiB{letter(gpu.memory_origin)}"
     if not gpu.memory_mib:
         size = _("memory unknown")
     elif gpu.unified:
         size = _("shared {size}").format(size=size)
-    words = [f"GPU {gpu.index}  {gpu.name}", f"cc {gpu.compute_capability or '?'}", size]
-    if gpu.bandwidth_gbs is not None:
+    words = [f"GPU {numbers(tuple(each.index for each in gpus))}  {gpu.name}"]
+    words += [f"cc {gpu.compute_capability or '?'}", size]
+    if len(gpus) == 1 and gpu.bandwidth_gbs is not None:
         words.append(f"{gpu.bandwidth_gbs:.0f} GB/s{letter('table')}")
-    for number, group in enumerate(machine.nvlink_groups):
-        if gpu.index in group:
-            words.append(_("NVLink {name}").format(name=chr(ord("A") + number)))
+    if len(machine.gpus) > FEW_GPUS:
+        words.append(" ".join(badges(gpu.capability)))
+    island = _island(gpu, machine)
+    if island is not None:
+        words.append(_("NVLink {name}").format(name=chr(ord("A") + island)))
     if gpu.index in planned:
         words.append(_("in the plan"))
     return "  ".join(words)
+
+
+def numbers(indices: tuple[int, ...]) -> str:
+    """Ascending numbers in short: three and more in a row as a range."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    told = (f"{run[0]}-{run[-1]}" if len(run) > 2 else ",".join(map(str, run)) for run in runs)
+    return ",".join(told)
+
+
+def _memory_line(gpu: Gpu) -> str:
+    """The memory of a GPU as a bar of what is used, and the formats it computes in."""
+    if not gpu.memory_mib:
+        return ""
+    used = max(0, gpu.memory_mib - gpu.memory_free_mib)
+    filled = round(BAR_WIDTH * used / gpu.memory_mib)
+    told = _("{used} used, {free} free").format(used=gib(used / 1024), free=gib(gpu.memory_free_mib / 1024))
+    return f"       [{'#' * filled:.<{BAR_WIDTH}}] {told}   {' '.join(badges(gpu.capability))}"
+
+
+def _island(gpu: Gpu, machine: Machine) -> int | None:
+    """The number of the NVLink group a GPU belongs to."""
+    return next((number for number, group in enumerate(machine.nvlink_groups) if gpu.index in group), None)
 
 
 def runtime_line(runtime: Runtime, simulated: bool) -> str:

@@ -84,6 +84,8 @@ class Quantization(Sourced, frozen=True, kw_only=True):
     last_version: VersionText | None = None
     plugin: str | None = None
     """The package that provides it since it left vLLM's own tree."""
+    badge: str = ""
+    """Short name of a format worth telling of a GPU that computes in it; empty for the many others."""
     notes: str = ""
 
 

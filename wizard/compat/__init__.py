@@ -10,6 +10,7 @@ from wizard.compat.choose import (
     served_name,
 )
 from wizard.compat.matrix import matrix, version_for
+from wizard.compat.rules import badges
 from wizard.compat.types import Choice, Reason, Row, Verdict
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "Row",
     "Verdict",
     "Wishes",
+    "badges",
     "choose",
     "choose_best",
     "choose_checkpoint",

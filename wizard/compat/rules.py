@@ -190,3 +190,9 @@ def _floor(entry: Quantization) -> int:
 def dotted(capability: int) -> str:
     """sm_121 as people write it: 12.1."""
     return f"{capability // 10}.{capability % 10}"
+
+
+def badges(capability: int) -> tuple[str, ...]:
+    """Short names of the number formats a GPU generation computes in, widest first."""
+    native = [entry for entry in quantizations() if entry.badge and capability >= entry.native_capability]
+    return tuple(entry.badge for entry in sorted(native, key=lambda entry: (-entry.bits, entry.badge)))
