@@ -17,9 +17,12 @@ from typing import Any
 import psutil
 import pytest
 
+from wizard import paths
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, WizardError
 from wizard.flow import Journey, answers_from, free_port, run_setup, serving
 from wizard.flow.setup import ChosenEvent, DoneEvent, StepEvent
+from wizard.plan import PlanEdit, apply
+from wizard.serve import is_alive, latest_run, load_plan
 
 DEADLINE_S = 60
 
@@ -446,6 +449,19 @@ def test_a_stand_in_ends_when_whoever_practised_is_gone(tmp_path: Path) -> None:
     process.communicate(timeout=DEADLINE_S)
     psutil.wait_procs([server], timeout=DEADLINE_S)
     assert not server.is_running()
+
+
+def test_a_run_that_was_only_found_is_never_stopped_for_another_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert site.setup()[0] == 0
+    monkeypatch.setenv("HOME", str(site.home))
+    found = latest_run(paths.runs_dir())
+    assert found is not None
+    other = apply(load_plan(found), PlanEdit(origin="user", title="other", set={"--max-num-seqs": "4"}))
+    with pytest.raises(RefusedError, match="earlier"):
+        serving._alive_run(Journey(run=found, started_here=False), other)
+    assert is_alive(found)
 
 
 def test_launch_fails_clearly_when_the_checkpoint_is_not_there(site: Site) -> None:

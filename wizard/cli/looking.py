@@ -35,7 +35,10 @@ AnswersOption = Annotated[Path | None, typer.Option("--answers", help=_("The ans
 
 
 def detect(
-    record: Annotated[Path | None, typer.Option("--record", metavar="FILE")] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="FILE", help=_("Also write this machine down, redacted.")),
+    ] = None,
 ) -> int:
     """What this machine is. 0: nothing in the way; 1: a check failed."""
     looked = look_at_machine(journey()) if record is None else record_machine(journey(), record.expanduser())
@@ -262,7 +265,7 @@ def _say_budget(found: Budget) -> None:
             (
                 (
                     title,
-                    "?" if figures[name] is None else f"{figures[name]:.2f}",
+                    _gib(figures[name]),
                     found.memory.origins.get(name, "-"),
                 )
                 for name, title in names.items()

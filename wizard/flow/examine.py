@@ -20,7 +20,6 @@ from wizard.opencode import (
     ConfiguredModel,
     configured_models,
     find_opencode,
-    merged_config,
     opencode_version,
     target_file,
 )
@@ -111,19 +110,6 @@ def _opencode_checks(journey: Journey, server: Server | None) -> tuple[Check, ..
             hint=_("Write it with: vllm-opencode configure"),
         )
     return program, *(_model_check(model, server) for model in models)
-
-
-def _program_check(binary: str) -> Check:
-    """Whether opencode starts with everything it reads here, as only it can tell."""
-    detail = _("opencode {version} at {path}").format(version=opencode_version(binary) or "?", path=binary)
-    if merged_config(binary) is not None:
-        return Check(id="opencode", status="ok", detail=detail)
-    return Check(
-        id="opencode",
-        status="fail",
-        detail=_("{program} refuses its configuration.").format(program=detail),
-        hint=_("`opencode debug config` says what it does not accept."),
-    )
 
 
 def _model_check(model: ConfiguredModel, server: Server | None) -> Check:

@@ -89,14 +89,15 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
 def _alive_run(journey: Journey, plan: LaunchPlan) -> Run | None:
     """The living run of this very plan, of this wizard or of an earlier one.
 
-    Another plan's run of this wizard is stopped: it would hold the memory. Raises RefusedError when one of an
-    earlier wizard holds the address; whoever uses it decides about it.
+    Another plan's run is stopped if it was started here: it would hold the memory. Raises RefusedError when
+    one of an earlier wizard holds the address; whoever uses it decides about it.
     """
     own = journey.run
     if own is not None and is_alive(own):
         if own.plan_id == plan.id:
             return own
-        stop_run(own)
+        if journey.started_here:
+            stop_run(own)
     earlier = latest_run(runs_dir(journey))
     if earlier is None or not is_alive(earlier):
         return None
