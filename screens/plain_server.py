@@ -14,9 +14,10 @@ from screens.lookups import read_log
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError
-from wizard.flow import Journey, Step
+from wizard.fetch import FetchProgress, progress_words
+from wizard.flow import Journey, LaunchEvent, Step
 from wizard.i18n import _
-from wizard.serve import Event, Milestone, Progress
+from wizard.serve import Milestone, Progress
 from wizard.smoke import SmokeCheck
 
 
@@ -44,12 +45,18 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
     return Outcome(Move.NEXT, journey)
 
 
-def _follow(dialogue: Dialogue) -> Callable[[Event], None]:
-    def follow(event: Event) -> None:
+def _follow(dialogue: Dialogue) -> Callable[[LaunchEvent], None]:
+    told = -1
+
+    def follow(event: LaunchEvent) -> None:
+        nonlocal told
         if isinstance(event, Milestone):
             dialogue.say(f"{figures.clock(event.seconds)}  {event.title}  {event.detail}".rstrip())
         elif isinstance(event, Progress) and event.done == event.total:
             dialogue.say(f"{figures.clock(event.seconds)}  {event.done}/{event.total}")
+        elif isinstance(event, FetchProgress) and (tenth := 10 * event.done // max(1, event.total)) > told:
+            told = tenth
+            dialogue.say(progress_words(event))
 
     return follow
 

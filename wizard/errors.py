@@ -63,6 +63,22 @@ class LaunchError(WizardError):
         self.evidence = evidence
 
 
+class FetchError(WizardError):
+    """Weights could not be brought to the disk; what came of them is kept."""
+
+    exit_code = 1
+
+
+class InstallError(WizardError):
+    """A step of an installation did not do its work. ``evidence`` holds the last lines it wrote."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "", evidence: tuple[str, ...] = ()) -> None:
+        super().__init__(message, hint)
+        self.evidence = evidence
+
+
 class ServerError(WizardError):
     """A running server did not answer, or answered something that cannot be used."""
 

@@ -11,6 +11,8 @@ from textual.content import Content
 from textual.widgets import Log, Static
 
 from screens import figures, wording
+from wizard.fetch import FetchProgress, FetchWaiting, progress_words
+from wizard.flow import WEIGHTS, LaunchEvent
 from wizard.i18n import _
 from wizard.serve import Event, LogLine, Milestone, Progress, Ready
 
@@ -25,9 +27,10 @@ class LiveStart(Vertical):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._waiting: deque[Event] = deque()
+        self._waiting: deque[LaunchEvent] = deque()
         self._reached: list[Milestone] = []
         self._counted: dict[str, Progress] = {}
+        self._download = ""
         self.seconds = 0.0
         """When the last event happened, from the start of vLLM."""
         self._ready = False
@@ -48,7 +51,7 @@ class LiveStart(Vertical):
         self._waiting.clear()
         self._reached.clear()
         self._counted.clear()
-        self._ready, self.seconds = False, 0.0
+        self._ready, self.seconds, self._download = False, 0.0, ""
         self.query_one("#milestone-lines", Static).update("")
         self.query_one("#log", Log).clear()
 
@@ -60,7 +63,7 @@ class LiveStart(Vertical):
         if following:
             self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
 
-    def emit(self, event: Event) -> None:
+    def emit(self, event: LaunchEvent) -> None:
         """An event happened; called from the thread that follows the start."""
         self._waiting.append(event)
 
@@ -69,7 +72,9 @@ class LiveStart(Vertical):
         if not self._waiting:
             return
         events = [self._waiting.popleft() for _number in range(len(self._waiting))]
-        self.seconds = events[-1].seconds
+        self.seconds = next(
+            (event.seconds for event in reversed(events) if isinstance(event, Event)), self.seconds
+        )
         lines = [event.text for event in events if isinstance(event, LogLine)]
         log = self.query_one("#log", Log)
         following = log.is_vertical_scroll_end
@@ -80,12 +85,16 @@ class LiveStart(Vertical):
             # Milestones take room from the log and old lines fall out of it: its end moves once more.
             self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)
 
-    def _note(self, events: Iterable[Event]) -> None:
+    def _note(self, events: Iterable[LaunchEvent]) -> None:
         for event in events:
             if isinstance(event, Milestone):
                 self._reached.append(event)
             elif isinstance(event, Progress):
                 self._counted[event.id] = event
+            elif isinstance(event, FetchProgress):
+                self._download = progress_words(event)
+            elif isinstance(event, FetchWaiting):
+                self._download = event.text
             elif isinstance(event, Ready):
                 self._ready = True
         self.query_one("#milestone-lines", Static).update(Content("\n").join(self._lines()))
@@ -99,7 +108,11 @@ class LiveStart(Vertical):
             over = self._ready or (number < len(self._reached) and not counting)
             word = wording.status_word("ok") if over else ">>"
             detail = milestone.detail if progress is None else _gauge(progress)
-            rest = f"{figures.clock(milestone.seconds):>6}  {milestone.title:<28} {detail}"
+            what = f"{milestone.title:<28} {detail}"
+            if milestone.id == WEIGHTS and not over and self._download:
+                # Both would not fit beside each other in 80 columns.
+                what = self._download
+            rest = f"{figures.clock(milestone.seconds):>6}  {what}"
             yield Content.assemble((f"{word:<6}", "bold $text-success" if over else "bold"), rest)
 
 

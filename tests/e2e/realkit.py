@@ -17,6 +17,7 @@ import platform
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -80,6 +81,44 @@ def install() -> RealKit:
         vllm_python=environment / "bin" / "python",
         opencode=_opencode_binary(packages, versions["opencode"]),
     )
+
+
+def vllm_source(kit: RealKit) -> Path:
+    """The unpacked source distribution of vLLM, templates and documents only. Raises NotInstallable."""
+    versions = tomllib.loads((HERE / "versions.toml").read_text())
+    recipe = {**versions["vllm_source"], "python": str(kit.vllm_python)}
+    cache = cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    with _locked(cache / "install.lock"):
+        return once(cache / "vllm-source", recipe, _fetch_source)
+
+
+def _fetch_source(folder: Path, recipe: Mapping[str, Any]) -> None:
+    """pip asks a source distribution for its metadata before it keeps it: that takes the build's own tools.
+
+    They go into a folder of their own beside the torch of vLLM's environment, which stays as it is.
+    """
+    tools, python = folder / "tools", recipe["python"]
+    pip = [python, "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    _step(
+        folder,
+        "the tools for vLLM's source",
+        [*pip, "install", "--quiet", "--target", str(tools), *recipe["build_tools"]],
+    )
+    wanted = f"{recipe['distribution']}=={recipe['version']}"
+    variables = ["VLLM_TARGET_DEVICE=empty", f"VLLM_VERSION_OVERRIDE={recipe['version']}"]
+    fetch = [*pip, "download", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]
+    _step(
+        folder,
+        "vLLM's source",
+        ["env", f"PYTHONPATH={tools}", *variables, *fetch, "--dest", str(folder), wanted],
+    )
+    (archive,) = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        kept = [member for member in source if member.name.endswith(".jinja")]
+        source.extractall(folder, members=kept, filter="data")
+    archive.unlink()
+    shutil.rmtree(tools)
 
 
 @contextmanager

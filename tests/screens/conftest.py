@@ -17,6 +17,7 @@ from textual.widgets import Input
 
 from screens.app import WizardApp
 from wizard import flow, i18n
+from wizard.fetch import Presence
 from wizard.flow import Journey
 
 PINNED = "8.2.8"
@@ -96,7 +97,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in ("save_progress", "finish"):
         monkeypatch.setattr(flow, name, lambda journey: None)
     monkeypatch.setattr(flow, "resume", lambda: (None, ""))
-    monkeypatch.setattr("wizard.flow.setup.on_disk", lambda checkpoint: False)
+    monkeypatch.setattr("wizard.flow.setup.presence", lambda order: Presence(state="absent"))
     monkeypatch.setattr("screens.moves.is_alive", lambda run: True)
     monkeypatch.setattr("screens.widgets.status.monotonic", lambda: 0.0)
     return monkeypatch

@@ -51,7 +51,7 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Write]:
 def test_no_folder_is_no_overlay(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("wizard.paths.overlay_dir", lambda: tmp_path / "absent")
     catalog.clear_cache()
-    assert catalog.models()[0].id == "qwen3-coder-next"
+    assert catalog.find_model("qwen3-coder-next") is not None
     catalog.clear_cache()
 
 
@@ -66,7 +66,22 @@ def test_adds_a_model_and_names_the_file_as_its_source(write: Write) -> None:
 
 def test_a_source_of_its_own_is_kept(write: Write) -> None:
     write(MODEL.replace("rank = 1\n", 'rank = 1\nsource = "measured in house"\n'))
-    assert catalog.model("house-model").source == "measured in house"
+    added = catalog.model("house-model")
+    assert added.source == added.variants[0].source == "measured in house"
+
+
+def test_the_configuration_of_a_known_model_with_fields_of_its_own(write: Write) -> None:
+    shared = 'rank = 1\nconfig_of = "qwen3-32b"\nconfig = { max_position_embeddings = 131072 }\n'
+    write(MODEL.replace("rank = 1\n", shared))
+    assert catalog.model("house-model").config == catalog.model("qwen3-32b").config | {
+        "max_position_embeddings": 131072
+    }
+
+
+def test_the_configuration_of_an_unknown_model_is_refused(write: Write) -> None:
+    write(MODEL.replace("rank = 1\n", 'rank = 1\nconfig_of = "qwen3-23b"\n'))
+    with pytest.raises(CorruptDataError, match=r"house-model.*qwen3-23b.*qwen3-32b"):
+        catalog.models()
 
 
 def test_replaces_the_entry_of_equal_id(write: Write) -> None:

@@ -70,7 +70,7 @@ def test_identifiers_are_unique() -> None:
         [entry.id for entry in catalog.quantizations()],
         [entry.name for entry in catalog.parsers("tool")],
         [entry.name for entry in catalog.parsers("reasoning")],
-        [flag.name for flag in catalog.vllm_facts().flag],
+        [flag.name for flag in catalog.flag_facts().flag],
         [milestone.id for milestone in catalog.vllm_facts().milestone],
     ):
         assert not [name for name, count in collections.Counter(names).items() if count > 1]
@@ -140,7 +140,6 @@ def test_only_these_share_memory_with_the_system() -> None:
 def test_models_are_sorted_and_complete() -> None:
     models = catalog.models()
     assert [model.rank for model in models] == sorted(model.rank for model in models)
-    assert models[0].id == "qwen3-coder-next"
     checkpoints = {variant.checkpoint for model in models for variant in model.variants}
     assert checkpoints >= {
         "Qwen/Qwen3-Coder-Next-FP8",
@@ -162,9 +161,8 @@ def test_models_are_sorted_and_complete() -> None:
 
 def test_models_name_known_parsers_and_formats() -> None:
     for model in catalog.models():
-        assert model.config["architectures"] == [model.architecture]
-        assert model.tool_parser is not None
-        catalog.parser("tool", model.tool_parser)
+        if model.tool_parser is not None and not model.tool_parser_plugin:
+            catalog.parser("tool", model.tool_parser)
         if model.reasoning_parser is not None:
             catalog.parser("reasoning", model.reasoning_parser)
         for variant in model.variants:
@@ -175,7 +173,6 @@ def test_qwen25_coder_is_known_not_to_work() -> None:
     model = catalog.model("Qwen/Qwen2.5-Coder-32B-Instruct")
     assert model.blocked
     assert "<tools>" in model.warning
-    assert [other.id for other in catalog.models() if other.blocked] == [model.id]
 
 
 @pytest.mark.parametrize(
@@ -209,6 +206,7 @@ def test_no_name_belongs_to_two_models() -> None:
             model.name,
             *model.aliases,
             *(variant.checkpoint for variant in model.variants),
+            *(variant.checkpoint.rpartition("/")[2] for variant in model.variants),
         ):
             owners[name.lower()].add(model.id)
     assert not {name for name, found in owners.items() if len(found) > 1}

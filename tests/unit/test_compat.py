@@ -209,8 +209,77 @@ def test_a_local_folder_is_read_and_needs_its_parser_named(tmp_path: Path) -> No
     assert choice.context == 40960
     assert choice.weights_gib == pytest.approx(1 / 1024)
     assert choice.gpus == (0,)
-    with pytest.raises(UsageError, match="parser"):
+    with pytest.raises(RefusedError, match=r"parser of mine is not known.*chat template.*\[model\] parser"):
         choose_checkpoint("mine", machine, runtime, Wishes(path=str(folder)))
+    with pytest.raises(UsageError, match="no folder"):
+        choose_checkpoint("mine", machine, runtime, Wishes(path="mine/not-there", parser="hermes"))
+
+
+# Qwen3-8B's config.json: 8.19 B parameters, 36 layers of 8 heads of 128: 144 KiB of cache a token.
+QWEN3_8B = {
+    "architectures": ["Qwen3ForCausalLM"],
+    "model_type": "qwen3",
+    "dtype": "bfloat16",
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "max_position_embeddings": 40960,
+}
+HERMES = (
+    "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>"
+    '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}</tool_call>'
+    "{% endfor %}{% endfor %}"
+)
+
+
+def qwen3_8b(folder: Path) -> Path:
+    (folder / "config.json").write_text(json.dumps(QWEN3_8B))
+    (folder / "chat_template.jinja").write_text(HERMES)
+    return folder
+
+
+def test_a_checkpoint_outside_the_catalogue_is_rated_as_the_matrix_rates(tmp_path: Path) -> None:
+    folder = qwen3_8b(tmp_path)
+    choice = choose_checkpoint("mine", load_machine("h200"), assumed_runtime(), Wishes(path=str(folder)))
+    assert (choice.parser, choice.quantization, choice.context) == ("hermes", "bf16", 40960)
+    assert choice.weights_gib == pytest.approx(8.19e9 * 2 / 2**30, rel=0.01)
+    codes = {reason.code for reason in choice.reasons}
+    assert {"not-in-catalogue", "parser-derived", "native", "fits"} <= codes
+    assert not any(reason.refuses for reason in choice.reasons)
+
+
+def test_a_checkpoint_that_does_not_fit_says_so(tmp_path: Path) -> None:
+    folder = qwen3_8b(tmp_path)
+    choice = choose_checkpoint(
+        "mine", load_machine("t4"), assumed_runtime("0.19.1"), Wishes(path=str(folder))
+    )
+    refusals = {reason.code for reason in choice.reasons if reason.refuses}
+    # 15.3 GiB of weights on 15 GiB, of which vLLM takes a share.
+    assert "does-not-fit" in refusals
+
+
+def test_a_parser_that_is_only_likely_says_so_and_one_that_is_named_is_not_doubted(tmp_path: Path) -> None:
+    machine, runtime = load_machine("h200"), assumed_runtime()
+    folder = qwen3_8b(tmp_path)
+    (folder / "config.json").write_text(json.dumps({**QWEN3_8B, "model_type": "", "architectures": ["X"]}))
+    derived = choose_checkpoint("mine", machine, runtime, Wishes(path=str(folder)))
+    assert [reason.code for reason in derived.reasons if "parser" in reason.code] == ["parser-likely"]
+    named = choose_checkpoint("mine", machine, runtime, Wishes(path=str(folder), parser="mistral"))
+    assert named.parser == "mistral"
+    assert not any(reason.code in ("parser-likely", "parser-derived") for reason in named.reasons)
+
+
+def test_a_hub_id_that_cannot_be_looked_up_is_taken_at_its_word_once_its_parser_is_named() -> None:
+    machine, runtime = load_machine("h200"), assumed_runtime()
+    with pytest.raises(RefusedError, match="offline"):
+        choose_checkpoint("org/model", machine, runtime, Wishes(), offline=True)
+    choice = choose_checkpoint("org/model", machine, runtime, Wishes(parser="hermes"), offline=True)
+    assert (choice.checkpoint, choice.parser, choice.weights_gib) == ("org/model", "hermes", None)
+    assert "not-read" in {reason.code for reason in choice.reasons}
 
 
 @pytest.mark.parametrize("config", ["[1]", "{", "\u0000", "[" * 100_000])
@@ -299,7 +368,9 @@ def test_what_volta_has_no_kernels_for_is_said_once_and_not_offered() -> None:
     assert offered == {"bf16"}
 
 
-@pytest.mark.parametrize(("name", "formats"), [("t4", {"MXFP4"}), ("h200", set()), ("rtx4090x2", set())])
+@pytest.mark.parametrize(
+    ("name", "formats"), [("t4", {"MXFP4", "MXFP8"}), ("h200", set()), ("rtx4090x2", set())]
+)
 def test_newer_generations_rule_out_less(name: str, formats: set[str]) -> None:
     row = rated(load_machine(name))[0]
     found = [reason.text for reason in row.reasons if reason.code == "formats-ruled-out"]

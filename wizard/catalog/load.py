@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 
-from wizard.catalog.source import bundled, overlay
+from wizard.catalog.source import bundled, bundled_folder, overlay
 from wizard.catalog.types import (
     GpuModel,
     LeakMarker,
@@ -21,7 +21,6 @@ from wizard.catalog.types import (
     VllmFacts,
     WireFormat,
 )
-from wizard.catalog.version import reached
 from wizard.errors import CorruptDataError, UnknownNameError, nearest_hint
 from wizard.i18n import _
 from wizard.paths import overlay_dir
@@ -58,7 +57,9 @@ def models() -> tuple[Model, ...]:
     """Every model, best for agentic coding first."""
     for added in overlay().model:
         _check_formats(added)
-    merged = _merge(bundled("models.toml", _Models).model, overlay().model, lambda model: model.id)
+    own = [entry for part in bundled_folder("models", _Models) for entry in part.model]
+    known = {entry.id: entry for entry in (*own, *overlay().model)}
+    merged = [_with_config(entry, known) for entry in known.values()]
     return tuple(sorted(merged, key=lambda model: model.rank))
 
 
@@ -155,21 +156,6 @@ def parser(kind: ParserKind, name: str) -> Parser:
     return found
 
 
-def flag_known(name: str, version: str | None) -> bool:
-    """Whether this version of vLLM has an option; an unknown version counts as the newest one.
-
-    ``name`` is the option as the table writes it (``--max-model-len auto`` for a value). Raises
-    UnknownNameError for an option the table does not hold.
-    """
-    facts = vllm_facts()
-    flag = next((entry for entry in facts.flag if entry.name == name), None)
-    if flag is None:
-        raise UnknownNameError(_("option of vLLM"), name, (entry.name for entry in facts.flag))
-    come = flag.since is None or reached(version, flag.since)
-    gone = flag.until is not None and not reached(flag.until, version or facts.newest)
-    return come and not gone
-
-
 def gpu_by_name(name: str, memory_mib: int | None = None) -> GpuModel | None:
     """The GPU that NVML calls ``name``, or None when the tables do not know it.
 
@@ -204,6 +190,20 @@ def leak_markers() -> tuple[LeakMarker, ...]:
         for marker in unread.markers:
             readers[marker] = LeakMarker(marker=marker, kind="tool", parsers=(), format=unread.id)
     return tuple(sorted(readers.values(), key=lambda leak: (-len(leak.marker), leak.marker)))
+
+
+def _with_config(entry: Model, known: Mapping[str, Model]) -> Model:
+    """The model with the configuration it shares with another. Raises CorruptDataError for an unknown one."""
+    if entry.config_of is None:
+        return entry
+    if entry.config_of not in known:
+        raise CorruptDataError(
+            _("{folder}: model {model} has the configuration of {name}, which no table describes.").format(
+                folder=overlay_dir(), model=one_line(entry.id), name=one_line(entry.config_of)
+            ),
+            nearest_hint(entry.config_of, known),
+        )
+    return msgspec.structs.replace(entry, config={**known[entry.config_of].config, **entry.config})
 
 
 def _check_formats(added: Model) -> None:

@@ -39,6 +39,12 @@ def bundled(name: str, table: type[_Table]) -> _Table:
     return decode(content, table, name)
 
 
+def bundled_folder(name: str, table: type[_Table]) -> tuple[_Table, ...]:
+    """Every ``*.toml`` of a folder of ``assets/``, by name. Raises as ``bundled`` does."""
+    names = sorted(entry.name for entry in (resources.files("assets") / name).iterdir())
+    return tuple(bundled(f"{name}/{file}", table) for file in names if file.endswith(".toml"))
+
+
 @functools.cache
 def overlay() -> Overlay:
     """All ``*.toml`` of the overlay folder in the order of their names; later files win.
@@ -73,8 +79,7 @@ def decode(content: str, table: type[_Table], file: str, default_source: str | N
             _("{file} is not valid TOML: {reason}.").format(file=file, reason=error),
             _("Correct the file or move it away."),
         ) from error
-    if default_source is not None:
-        _fill_source(tree, default_source)
+    _fill_sources(tree, default_source)
     try:
         return msgspec.convert(tree, table)
     except msgspec.ValidationError as error:
@@ -85,13 +90,14 @@ def _overlay_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.toml")) if folder.is_dir() else []
 
 
-def _fill_source(tree: dict[str, object], source: str) -> None:
-    """Give every entry, and every variant of a model, a source when it names none."""
+def _fill_sources(tree: dict[str, object], source: str | None) -> None:
+    """Give every entry that names none ``source``, if any, and every variant the source of its model."""
     for entries in tree.values():
         for entry in _tables(entries):
-            entry.setdefault("source", source)
-            for variant in _tables(entry.get("variants")):
-                variant.setdefault("source", source)
+            if source is not None:
+                entry.setdefault("source", source)
+            for variant in _tables(entry.get("variants")) if "source" in entry else ():
+                variant.setdefault("source", entry["source"])
 
 
 def _tables(value: object) -> Iterable[dict[str, object]]:

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from wizard.catalog.version import reached
+
 Origin = Literal["measured", "computed", "table", "assumed"]
 """Where a figure comes from; screens show its first letter beside the figure."""
 
@@ -111,6 +113,16 @@ class Variant(Sourced, frozen=True, kw_only=True):
     weights_origin: Origin = "table"
     min_vllm: VersionText | None = None
     args: tuple[str, ...] = ()
+    gated: bool = False
+    """The hub hands it out only to accounts that accepted its licence."""
+
+
+class EarlierParser(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The parser a model had in versions before ``before``."""
+
+    kind: ParserKind
+    before: VersionText
+    name: str
 
 
 class Model(Sourced, frozen=True, kw_only=True):
@@ -125,19 +137,39 @@ class Model(Sourced, frozen=True, kw_only=True):
     active_params_b: Size | None = None
     context: Positive
     architecture: str = ""
-    tool_parser: str | None
+    tool_parser: str | None = None
+    """None: no parser of vLLM is known to read its calls."""
     reasoning_parser: str | None = None
+    earlier_parsers: tuple[EarlierParser, ...] = ()
+    """Oldest first."""
+    tool_parser_plugin: str = ""
+    """File of the checkpoint that brings the tool-call parser, where vLLM has none of its own."""
+    chat_template: str = ""
+    """File of vLLM's examples folder without which its calls are not read."""
+    unreadable_by: tuple[str, ...] = ()
+    """Parsers that are often tried with it and lose its calls."""
     thinks: bool = False
     """Thinks before it answers, so the output limit needs room for it."""
     min_vllm: VersionText = "0.8.0"
     args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    """What vLLM needs in its environment for it."""
     warning: str = ""
     """Why it cannot be recommended, shown with the verdict."""
     blocked: bool = False
     """Known not to work as an agent whatever the machine: the warning says why."""
     config: dict[str, object] = {}
     """The fields of its config.json that the memory arithmetic needs; empty: no figure is given."""
+    config_of: str | None = None
+    """Id of the model whose ``config`` holds for this one too; fields of its own win."""
     variants: tuple[Variant, ...]
+
+    def parser(self, kind: ParserKind, version: str | None) -> str | None:
+        """The parser of a kind for a version of vLLM; an unknown version counts as the newest."""
+        for earlier in self.earlier_parsers:
+            if earlier.kind == kind and not reached(version, earlier.before):
+                return earlier.name
+        return self.tool_parser if kind == "tool" else self.reasoning_parser
 
 
 class CapabilitySupport(Sourced, frozen=True, kw_only=True):
@@ -203,15 +235,6 @@ class FailurePattern(Sourced, frozen=True, kw_only=True):
     patterns: tuple[str, ...]
 
 
-class Flag(Sourced, frozen=True, kw_only=True):
-    """An option of ``vllm serve`` and the versions that know it; None: every supported one."""
-
-    name: str
-    since: VersionText | None = None
-    until: VersionText | None = None
-    notes: str = ""
-
-
 class LogFormat(Sourced, frozen=True, kw_only=True):
     """How a line of vLLM's log begins. Both parts may be missing."""
 
@@ -248,7 +271,6 @@ class VllmFacts(Sourced, frozen=True, kw_only=True):
     start_pace: StartPace
     batch_default: tuple[BatchDefault, ...]
     capability_support: tuple[CapabilitySupport, ...]
-    flag: tuple[Flag, ...]
     log: LogFormat
     milestone: tuple[MilestonePattern, ...]
     failure: tuple[FailurePattern, ...]

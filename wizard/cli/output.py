@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -16,6 +17,9 @@ from wizard.text import inert, one_line
 
 _LONGEST_ERROR = 1000
 """Characters of an error; what a stranger put into a name is cut."""
+
+_redrawn = False
+"""The cursor stands behind a line that may be written over."""
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -50,9 +54,32 @@ def raw(content: bytes) -> None:
 
 def say(text: str = "") -> None:
     """A line for a person: stdout, or stderr when stdout belongs to JSON. Nothing in it steers a terminal."""
+    _leave_redrawn()
     stream = sys.stderr if current().json else sys.stdout
     stream.write(inert(text) + "\n")
     stream.flush()
+
+
+def redraws() -> bool:
+    """Whether a line can be written over: on a terminal that is no mere printer."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb" and not current().plain
+
+
+def redraw(text: str) -> None:
+    """Write a line over the one before, of the same kind; the next ``say`` begins below it."""
+    global _redrawn
+    width = max(1, shutil.get_terminal_size().columns - 1)
+    sys.stdout.write(f"\r{one_line(text, width)}\x1b[K")
+    sys.stdout.flush()
+    _redrawn = True
+
+
+def _leave_redrawn() -> None:
+    global _redrawn
+    if _redrawn:
+        sys.stdout.write("\n")
+        sys.stdout.flush()
+        _redrawn = False
 
 
 def complain(error: WizardError) -> None:
@@ -60,6 +87,7 @@ def complain(error: WizardError) -> None:
 
     With JSON asked for it is also the last document on stdout.
     """
+    _leave_redrawn()
     evidence = tuple(one_line(line) for line in getattr(error, "evidence", ()))
     sys.stderr.write(one_line(str(error), _LONGEST_ERROR) + "\n")
     for line in evidence:

@@ -12,17 +12,18 @@ import typer
 
 from wizard import paths, rehearsal
 from wizard.cli import output
+from wizard.cli.fetching import show_fetch
 from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.signals import like_interrupt
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
-from wizard.flow import choose_model, free_port, make_plan, need, rate_models, smoke_test
+from wizard.fetch import FetchEvent
+from wizard.flow import LaunchEvent, choose_model, chosen, free_port, make_plan, need, rate_models, smoke_test
 from wizard.flow import connect as connect_journey
 from wizard.flow import launch as launch_journey
 from wizard.i18n import _
 from wizard.serve import (
-    Event,
     Exited,
     Finding,
     LogLine,
@@ -53,7 +54,9 @@ def launch(
     planned = make_plan(choose_model(rate_models(with_runtime(start))))
     plan = need(planned.plan)
     if not planned.simulated and not plan.refused:
-        consent(_("Start {command} …?").format(command=" ".join(plan.command)), yes)
+        command, size = " ".join(plan.command), chosen(planned).download_gib
+        question = _("Download {size:.0f} GiB and start {command} …?") if size else _("Start {command} …?")
+        consent(question.format(command=command, size=size), yes)
     detached = planned.answers.serve.detach and not planned.simulated
     like_interrupt(hangup=not detached)
     launched = launch_journey(planned, show_event, threading.Event())
@@ -81,8 +84,11 @@ def _attend(run: Run) -> int:
     raise LaunchError(_("The server ended by itself."), _("The whole log: {log}").format(log=run.log))
 
 
-def show_event(happened: Event) -> None:
+def show_event(happened: LaunchEvent) -> None:
     """An event for whoever asked: a JSON line, or a line for a person. Log lines only with -v."""
+    if isinstance(happened, FetchEvent):
+        show_fetch(happened)
+        return
     if isinstance(happened, LogLine) and not current().verbose:
         return
     if current().json:

@@ -17,6 +17,7 @@ from wizard.cli.options import current
 from wizard.cli.serving import show_check, show_event
 from wizard.cli.signals import like_interrupt
 from wizard.errors import UsageError, WizardError
+from wizard.fetch import FetchProgress, FetchWaiting
 from wizard.flow import (
     CheckEvent,
     ChosenEvent,
@@ -84,7 +85,7 @@ def _show(happened: object) -> None:
 
 
 def _print(happened: object) -> None:
-    if isinstance(happened, Event):
+    if isinstance(happened, Event | FetchProgress | FetchWaiting):
         show_event(happened)
     elif current().json:
         output.event(happened)

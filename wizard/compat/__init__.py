@@ -4,12 +4,12 @@ from wizard.compat.choose import (
     Wishes,
     choose,
     choose_best,
-    choose_checkpoint,
     find_row,
     read_config,
     served_name,
 )
 from wizard.compat.matrix import matrix, version_for
+from wizard.compat.outside import choose_checkpoint
 from wizard.compat.rules import badges
 from wizard.compat.types import Choice, Reason, Row, Verdict
 

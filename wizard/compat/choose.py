@@ -10,11 +10,9 @@ from pathlib import Path
 import msgspec
 
 from wizard.catalog import Model, ParserKind, model, parsers
-from wizard.compat.groups import gpu_groups
 from wizard.compat.types import Choice, Reason, Row
 from wizard.errors import CorruptDataError, RefusedError, UnknownNameError, UsageError
 from wizard.i18n import _
-from wizard.machine import Machine
 from wizard.runtime import Runtime
 
 
@@ -73,13 +71,14 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
     entry = model(row.model)
     variant = next(variant for variant in entry.variants if variant.id == row.variant)
     checkpoint = wishes.path or row.checkpoint
+    parser = pick_parser("tool", wishes.parser, row.parser, runtime)
     return Choice(
         model=row.model,
         variant=row.variant,
         checkpoint=checkpoint,
         served_model_name=wishes.served_name or served_name(row.checkpoint),
         quantization=row.quantization,
-        parser=pick_parser("tool", wishes.parser, row.parser, runtime),
+        parser=parser,
         reasoning_parser=pick_parser("reasoning", wishes.reasoning_parser, row.reasoning_parser, runtime),
         thinks=entry.thinks,
         weights_gib=row.weights_gib,
@@ -89,51 +88,19 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
         tensor_parallel_size=row.tensor_parallel_size,
         pipeline_parallel_size=row.pipeline_parallel_size,
         args=(*entry.args, *variant.args),
-        reasons=row.reasons,
+        env=entry.env,
+        reasons=(*row.reasons, *_calls_lost(entry, parser)),
     )
 
 
-def choose_checkpoint(
-    name: str, machine: Machine, runtime: Runtime, wishes: Wishes, allowed: Sequence[int] | None = None
-) -> Choice:
-    """A checkpoint outside the catalogue: a local folder, read here, or a hub id, taken at its word.
-
-    Raises UsageError when the folder is not a checkpoint or no parser is named.
-    """
-    checkpoint = wishes.path or name
-    folder = Path(checkpoint).expanduser() if wishes.path else None
-    config = {} if folder is None else read_config(folder / "config.json")
-    weights = None if folder is None else _weights_gib(folder)
-    if wishes.parser == "auto":
-        raise UsageError(
-            _("{model} is not in the catalogue, so its tool-call parser is not known.").format(model=name),
-            _("Name it with [model] parser, or choose a model of `vllm-opencode models`."),
-        )
-    groups = gpu_groups(machine, allowed)
-    group = groups[0] if groups else None
-    reason = Reason(
-        code="not-in-catalogue",
-        text=_("{model} is not in the catalogue: nothing is promised about it.").format(model=name),
-        source="catalogue",
+def _calls_lost(entry: Model, parser: str | None) -> tuple[Reason, ...]:
+    """The parser the user named is one that is known to lose this model's calls."""
+    if parser not in entry.unreadable_by:
+        return ()
+    text = _("Parser {parser} does not read the tool calls of {model}; {right} does.").format(
+        parser=parser, model=entry.name, right=entry.tool_parser
     )
-    return Choice(
-        model=name,
-        variant="",
-        checkpoint=checkpoint,
-        served_model_name=wishes.served_name or served_name(name),
-        quantization="",
-        parser=pick_parser("tool", wishes.parser, None, runtime),
-        reasoning_parser=pick_parser("reasoning", wishes.reasoning_parser, None, runtime),
-        thinks=wishes.reasoning_parser not in ("auto", "none"),
-        weights_gib=weights,
-        config=config,
-        context=_context(config),
-        gpus=group.indices if group else (),
-        tensor_parallel_size=1,
-        pipeline_parallel_size=1,
-        args=(),
-        reasons=(reason, *_no_gpu(runtime, group is not None)),
-    )
+    return (Reason(code="wrong-parser", text=text, source=entry.source, refuses=True),)
 
 
 def served_name(checkpoint: str) -> str:
@@ -176,21 +143,3 @@ def read_config(file: Path) -> dict[str, object]:
     if not isinstance(config, dict):
         raise CorruptDataError(_("{file} does not hold a JSON object.").format(file=file))
     return config
-
-
-def _weights_gib(folder: Path) -> float:
-    return sum(part.stat().st_size for part in folder.glob("*.safetensors")) / 2**30
-
-
-def _context(config: dict[str, object]) -> int | None:
-    text_config = config.get("text_config")
-    fields = text_config if isinstance(text_config, dict) else config
-    longest = fields.get("max_position_embeddings")
-    return longest if isinstance(longest, int) else None
-
-
-def _no_gpu(runtime: Runtime, found: bool) -> tuple[Reason, ...]:
-    if found or runtime.cpu_build:
-        return ()
-    text = _("No usable GPU was found, and this vLLM is not a CPU build.")
-    return (Reason(code="no-gpu", text=text, source="NVML", refuses=runtime.kind != "rehearsal"),)

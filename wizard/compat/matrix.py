@@ -28,7 +28,7 @@ def matrix(
     """
     groups = gpu_groups(machine, allowed)
     rows = [
-        _row(machine, runtime, settings, groups, model, variant)
+        rate(machine, runtime, settings, groups, model, variant)
         for model in models()
         for variant in model.variants
     ]
@@ -55,7 +55,7 @@ def _is_emulated(row: Row) -> bool:
     return any(reason.code == "weight-only" for reason in row.reasons)
 
 
-def _row(
+def rate(
     machine: Machine,
     runtime: Runtime,
     settings: EngineSettings,
@@ -63,8 +63,9 @@ def _row(
     model: Model,
     variant: Variant,
 ) -> Row:
+    """The line of the matrix for one variant on the best of ``groups``."""
     reasons = [*rules.model_rule(model), *rules.version_rule(model, variant, runtime)]
-    reasons += rules.parser_rule(model, runtime)
+    reasons += [*rules.parser_rule(model, runtime), *rules.licence_rule(variant)]
     placed = _best_group(groups, model, variant, settings)
     if placed is None:
         reasons.append(Reason(code="no-gpu", text=_("No usable GPU was found."), source="NVML", refuses=True))
@@ -87,8 +88,8 @@ def _row(
         weights_gib=variant.weights_gib,
         fits=fitted.fits,
         max_context=fitted.max_context,
-        parser=model.tool_parser,
-        reasoning_parser=model.reasoning_parser,
+        parser=model.parser("tool", runtime.version),
+        reasoning_parser=model.parser("reasoning", runtime.version),
         gpus=group.indices if group else (),
         tensor_parallel_size=group.tensor if group else 1,
         pipeline_parallel_size=group.pipeline if group else 1,
@@ -144,7 +145,7 @@ def _fit_reasons(fitted: Fit) -> tuple[Reason, ...]:
     return tuple(reasons)
 
 
-_CAVEATS = ("model-warning", "small-window")
+_CAVEATS = ("model-warning", "chat-template", "small-window")
 
 
 def _verdict(reasons: Sequence[Reason]) -> Verdict:

@@ -26,10 +26,26 @@ from wizard.runtime import Runtime
 
 def model_rule(model: Model) -> tuple[Reason, ...]:
     """What is known about the model whatever the machine."""
-    if not model.warning:
+    reasons = []
+    if model.warning:
+        code = "model-cannot-call-tools" if model.blocked else "model-warning"
+        reasons.append(Reason(code=code, text=_(model.warning), source=model.source, refuses=model.blocked))
+    if model.chat_template:
+        text = _(
+            "Its tool calls need vLLM's own chat template {file}, which lies in the examples folder of "
+            "vLLM's source and container images, not in the wheel. Name it with --chat-template."
+        ).format(file=model.chat_template)
+        reasons.append(Reason(code="chat-template", text=text, source=model.source))
+    return tuple(reasons)
+
+
+def licence_rule(variant: Variant) -> tuple[Reason, ...]:
+    """Some weights are handed out only to accounts that accepted their licence."""
+    if not variant.gated:
         return ()
-    code = "model-cannot-call-tools" if model.blocked else "model-warning"
-    return (Reason(code=code, text=_(model.warning), source=model.source, refuses=model.blocked),)
+    text = _("{checkpoint} is gated: accept its licence on Hugging Face, and have a token at hand.")
+    text = text.format(checkpoint=variant.checkpoint)
+    return (Reason(code="gated", text=text, source=variant.source),)
 
 
 def version_rule(model: Model, variant: Variant, runtime: Runtime) -> tuple[Reason, ...]:
@@ -85,14 +101,21 @@ def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
 
 def parser_rule(model: Model, runtime: Runtime) -> tuple[Reason, ...]:
     """The parsers must be registered in the vLLM at hand; the installed one is believed before the table."""
-    if model.tool_parser is None:
+    tool = model.parser("tool", runtime.version)
+    if tool is None:
         if model.blocked:
             return ()
         text = _("No parser of vLLM reads the tool calls of {model}.").format(model=model.name)
         return (Reason(code="no-parser", text=text, source=model.source, refuses=True),)
-    reasons = [_registered("tool", model.tool_parser, runtime.tool_parsers, runtime)]
-    if model.reasoning_parser is not None:
-        reasons.append(_registered("reasoning", model.reasoning_parser, runtime.reasoning_parsers, runtime))
+    if model.tool_parser_plugin:
+        text = _("Parser {parser} is a file of the checkpoint: name {file} with --tool-parser-plugin.")
+        text = text.format(parser=tool, file=model.tool_parser_plugin)
+        reasons = [Reason(code="parser-plugin", text=text, source=model.source)]
+    else:
+        reasons = [_registered("tool", tool, runtime.tool_parsers, runtime)]
+    reasoning = model.parser("reasoning", runtime.version)
+    if reasoning is not None:
+        reasons.append(_registered("reasoning", reasoning, runtime.reasoning_parsers, runtime))
     return tuple(reasons)
 
 

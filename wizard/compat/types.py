@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -61,4 +62,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     tensor_parallel_size: int
     pipeline_parallel_size: int
     args: tuple[str, ...]
+    env: Mapping[str, str] = {}
+    """What vLLM needs in its environment for this model."""
     reasons: tuple[Reason, ...]

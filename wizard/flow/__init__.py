@@ -16,7 +16,7 @@ from wizard.flow.answers import (
 )
 from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
-from wizard.flow.journey import ROADS, Journey, Step, advance, answer, back, forget, need, skip
+from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
 from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
@@ -30,7 +30,7 @@ from wizard.flow.prepare import (
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
-from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
+from wizard.flow.serving import connect, launch, smoke_test, stop_server
 from wizard.flow.setup import (
     TITLES,
     CheckEvent,
@@ -44,11 +44,21 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.weights import (
+    WEIGHTS,
+    LaunchEvent,
+    fetch_weights,
+    is_named,
+    look_for_weights,
+    order_of,
+    weights_on_disk,
+)
 
 __all__ = [
     "REHEARSAL_MACHINE",
     "ROADS",
     "TITLES",
+    "WEIGHTS",
     "Answers",
     "BudgetAnswers",
     "BudgetQuestion",
@@ -58,6 +68,7 @@ __all__ = [
     "ConfigEvent",
     "DoneEvent",
     "Journey",
+    "LaunchEvent",
     "MachineAnswers",
     "ModelAnswers",
     "NoteEvent",
@@ -84,15 +95,19 @@ __all__ = [
     "diagnose",
     "diagnose_log",
     "examine",
+    "fetch_weights",
     "find_runtime",
     "finish",
     "forget",
     "free_port",
+    "is_named",
     "launch",
     "load_answers",
     "look_at_machine",
+    "look_for_weights",
     "make_plan",
     "need",
+    "order_of",
     "plan_configuration",
     "prove",
     "rate_models",
@@ -107,5 +122,6 @@ __all__ = [
     "stop_server",
     "take_road",
     "undo",
+    "weights_on_disk",
     "write_configuration",
 ]

@@ -14,6 +14,8 @@ import msgspec
 from wizard.budget import Budget
 from wizard.compat import Choice, Row
 from wizard.diagnosis import Diagnosis
+from wizard.errors import WizardError
+from wizard.fetch import Fetched
 from wizard.flow.answers import Answers, Mode
 from wizard.machine import Check, Machine
 from wizard.opencode import OpencodeChange, Proof
@@ -23,6 +25,12 @@ from wizard.serve import Run, Server
 from wizard.smoke import SmokeReport
 
 _Result = TypeVar("_Result")
+
+
+class Cancelled(WizardError):
+    """The user stopped a step; whatever it had started is stopped too."""
+
+    exit_code = 130
 
 
 def need(result: _Result | None) -> _Result:
@@ -85,6 +93,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     choice: Choice | None = None
     budget: Budget | None = None
     plan: LaunchPlan | None = None
+    fetched: Fetched | None = None
+    """What was downloaded for this journey; None: everything was there."""
     run: Run | None = None
     started_here: bool = False
     """``run`` was started by this wizard, not found running: only then a failure further on stops it."""
@@ -110,7 +120,7 @@ _RESULTS: dict[Step, dict[str, object]] = {
     Step.START: {},
     Step.MACHINE: {"machine": None, "checks": ()},
     Step.RUNTIME: {"runtimes": (), "runtime": None},
-    Step.MODEL: {"rows": (), "choice": None},
+    Step.MODEL: {"rows": (), "choice": None, "fetched": None},
     Step.BUDGET: {"budget": None, "plan": None},
     Step.LAUNCH: {"server": None},
     Step.SMOKE: {"smoke": None},

@@ -22,7 +22,7 @@ from wizard.compat import (
     version_for,
 )
 from wizard.errors import UnknownNameError, UsageError
-from wizard.fetch import on_disk
+from wizard.fetch import Order, presence
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
 from wizard.i18n import _
@@ -150,7 +150,15 @@ def choose_model(journey: Journey) -> Journey:
         choice = choose(row, runtime, wishes)
     else:
         name = answers.id or Path(answers.path or "").name
-        choice = choose_checkpoint(name, machine, runtime, wishes, journey.answers.machine.gpus)
+        choice = choose_checkpoint(
+            name,
+            machine,
+            runtime,
+            wishes,
+            journey.answers.machine.gpus,
+            settings=engine_settings(journey, runtime),
+            offline=journey.answers.serve.offline,
+        )
     return msgspec.structs.replace(journey, choice=choice)
 
 
@@ -212,5 +220,6 @@ def engine_settings(journey: Journey, runtime: Runtime) -> EngineSettings:
 def _patience_s(choice: Choice) -> float:
     """How long a start may take: longer where vLLM has to download the weights first."""
     pace = catalog.vllm_facts().start_pace
-    missing = 0.0 if on_disk(choice.checkpoint) else choice.weights_gib or 0.0
+    whole = presence(Order(checkpoint=choice.checkpoint)).state == "whole"
+    missing = 0.0 if whole else choice.weights_gib or 0.0
     return 60 * (pace.patience_minutes + missing / pace.download_gib_per_minute)

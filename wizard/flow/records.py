@@ -132,6 +132,7 @@ def _results(journey: Journey) -> dict[str, object]:
         "gpus": lambda: [gpu.name for gpu in journey.machine.gpus] if journey.machine else None,
         "vllm": lambda: journey.runtime.version if journey.runtime else None,
         "model": lambda: journey.choice.checkpoint if journey.choice else None,
+        "weights": lambda: _weights(journey),
         "plan": lambda: journey.plan.id if journey.plan else None,
         "command": lambda: list(journey.plan.argv) if journey.plan else None,
         "environment": lambda: covered_env(journey.plan.env) if journey.plan else None,
@@ -146,3 +147,9 @@ def _results(journey: Journey) -> dict[str, object]:
         "proof": lambda: journey.proof.status if journey.proof else None,
     }
     return {name: value for name, fact in facts.items() if (value := fact()) is not None}
+
+
+def _weights(journey: Journey) -> dict[str, object] | None:
+    """What was downloaded and where it lies: `undo` leaves it, for it is large and may be used elsewhere."""
+    done = journey.fetched
+    return None if done is None else {"folder": done.folder, "downloaded_bytes": done.downloaded_bytes}

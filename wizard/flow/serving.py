@@ -15,10 +15,11 @@ import msgspec
 
 from wizard.budget import Limits, limits
 from wizard.catalog import Model, find_model
-from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError, WizardError
+from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow.answers import Answers, key_variable
-from wizard.flow.journey import Journey, need
+from wizard.flow.journey import Cancelled, Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
+from wizard.flow.weights import LaunchEvent, bring_weights
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
 from wizard.serve import (
@@ -42,17 +43,12 @@ REHEARSAL_PACE_S = 4.0
 """How long the stand-in server takes to start: long enough to be watched."""
 
 
-class Cancelled(WizardError):
-    """The user stopped a step; whatever it had started is stopped too."""
-
-    exit_code = 130
-
-
-def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Event) -> Journey:
-    """Step Launch: start vLLM and follow it until it answers.
+def launch(journey: Journey, emit: Callable[[LaunchEvent], None], cancel: threading.Event) -> Journey:
+    """Step Launch: have the weights on disk, start vLLM and follow it until it answers.
 
     A run of the same plan that is still alive is gone on with, also one of an earlier wizard. Raises
-    RefusedError for a plan that cannot work, LaunchError when vLLM does not come up, Cancelled.
+    RefusedError for a plan that cannot work, FetchError for weights that cannot be had, LaunchError when
+    vLLM does not come up, Cancelled.
     """
     plan = need(journey.plan)
     if plan.refused:
@@ -70,6 +66,8 @@ def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Ev
     if journey.simulated:
         started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault)
     run = _alive_run(journey, started)
+    if run is None:
+        journey = bring_weights(journey, emit, cancel)
     ours = run is None or (journey.started_here and run == journey.run)
     try:
         if run is None:

@@ -11,11 +11,12 @@ import msgspec
 from wizard.catalog import vllm_facts
 from wizard.compat import Reason
 from wizard.errors import RefusedError, UsageError
-from wizard.fetch import on_disk
+from wizard.fetch import Presence, presence
 from wizard.flow import client, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
+from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
 from wizard.opencode import Proof
 from wizard.receipt import Receipt
@@ -123,7 +124,8 @@ def chosen(journey: Journey) -> ChosenEvent:
     plan = need(journey.plan)
     choice = need(journey.choice)
     machine = need(journey.machine)
-    present = True if journey.simulated else on_disk(choice.checkpoint)
+    found = Presence(state="absent") if journey.simulated else presence(order_of(journey))
+    nothing = journey.simulated or found.state == "whole"
     return ChosenEvent(
         model=choice.model,
         variant=choice.variant,
@@ -134,13 +136,18 @@ def chosen(journey: Journey) -> ChosenEvent:
         max_model_len=journey.budget.max_model_len if journey.budget else None,
         limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
-        download_gib=0.0 if present else choice.weights_gib,
+        download_gib=0.0 if nothing else _without(choice.weights_gib, found.bytes),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
         start_minutes=start_minutes(choice.weights_gib),
         reasons=choice.reasons,
         plan=plan.id,
         command=plan.argv,
     )
+
+
+def _without(weights_gib: float | None, there_bytes: int) -> float | None:
+    """What is still missing of the weights, GiB."""
+    return None if weights_gib is None else max(0.0, weights_gib - there_bytes / (1 << 30))
 
 
 def start_minutes(weights_gib: float | None) -> float | None:

@@ -12,6 +12,7 @@ from wizard.compat import Choice, Reason
 from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.machine import Gpu, Machine
+from wizard.plan.known import canonical, judged
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 from wizard.runtime import Runtime
 
@@ -77,19 +78,22 @@ def build_plan(
     _parallelism(draft, machine, choice)
     _precision(draft, gpus, choice)
     _parsers(draft, choice)
+    chosen = {option.flag for option in draft.options}
     for option in parse_arguments(choice.args):
-        draft.option(option.flag, option.value, _("This model needs it."), choice.model)
-    _environment(draft, runtime, settings)
+        # What the GPU or the user needs goes before what the model prefers.
+        if option.flag not in chosen:
+            draft.option(option.flag, option.value, _("This model needs it."), choice.model)
+    _environment(draft, runtime, choice, settings)
     draft.reasons += [
         PlanReason(subject=_TOLD[reason.code], why=reason.text, source=reason.source)
         for reason in choice.reasons
         if reason.code in _TOLD
     ]
-    return LaunchPlan(
-        command=(*runtime.command, "serve", choice.checkpoint),
+    plan = LaunchPlan(
+        command=(*_called(runtime, choice), "serve", choice.checkpoint),
         base_options=tuple(draft.options),
         base_env=draft.env,
-        edits=_user_edits(settings.extra_args),
+        edits=_user_edits(settings.extra_args, runtime),
         runtime_kind=runtime.kind,
         runtime_path=runtime.path,
         vllm_version=runtime.version,
@@ -112,6 +116,15 @@ def build_plan(
             if not warning.refuses
         ),
     )
+    return judged(plan, runtime)
+
+
+def _called(runtime: Runtime, choice: Choice) -> tuple[str, ...]:
+    """The runtime's call; a checkpoint that lies here is shown to a container under the same path."""
+    if runtime.kind != "container" or not choice.checkpoint.startswith("/"):
+        return runtime.command
+    *call, image = runtime.command
+    return (*call, f"--volume={choice.checkpoint}:{choice.checkpoint}:ro", image)
 
 
 def _address(draft: _Draft, choice: Choice, settings: ServeSettings) -> None:
@@ -232,9 +245,12 @@ def _parsers(draft: _Draft, choice: Choice) -> None:
         )
 
 
-def _environment(draft: _Draft, runtime: Runtime, settings: ServeSettings) -> None:
+def _environment(draft: _Draft, runtime: Runtime, choice: Choice, settings: ServeSettings) -> None:
     for name, value in runtime.env.items():
         draft.variable(name, value, _("This runtime needs it."), "answers")
+    for name, value in choice.env.items():
+        if name not in draft.env:
+            draft.variable(name, value, _("This model needs it."), choice.model)
     if "VLLM_NO_USAGE_STATS" not in draft.env:
         draft.variable(
             "VLLM_NO_USAGE_STATS",
@@ -279,8 +295,11 @@ def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[
     return tuple(refused)
 
 
-def _user_edits(arguments: Sequence[str]) -> tuple[PlanEdit, ...]:
-    options = parse_arguments(arguments)
+def _user_edits(arguments: Sequence[str], runtime: Runtime) -> tuple[PlanEdit, ...]:
+    options = [
+        Option(flag=canonical(option.flag, runtime), value=option.value)
+        for option in parse_arguments(arguments)
+    ]
     for option in options:
         if option.flag in _FIELDS_OF_THE_PLAN:
             raise UsageError(

@@ -57,13 +57,13 @@ def read_plan(path: Path) -> LaunchPlan:
 
 
 def _from_printed(printed: _Printed) -> LaunchPlan:
-    start = next(
-        (place for place, word in enumerate(printed.argv) if word.startswith("--")), len(printed.argv)
-    )
-    options = parse_arguments(printed.argv[start:])
+    words = printed.argv
+    serve = words.index("serve") if "serve" in words else 0
+    start = next((place for place in range(serve, len(words)) if words[place].startswith("--")), len(words))
+    options = parse_arguments(words[start:])
     values = {option.flag: option.value for option in options}
     return LaunchPlan(
-        command=printed.argv[:start],
+        command=words[:start],
         base_options=options,
         base_env=printed.env,
         runtime_kind=printed.runtime.get("kind") or "command",

@@ -16,7 +16,7 @@ def shell(plan: LaunchPlan) -> str:
     words = [_assignment(name, value) for name, value in sorted(plan.env.items())]
     if plan.api_key_file is not None:
         words.append(f'VLLM_API_KEY="$(cat {shlex.quote(plan.api_key_file)})"')
-    words.append(shlex.join(plan.command))
+    words.append(shlex.join(plan.call))
     for option in plan.options:
         words.append(shlex.join([option.flag] if option.value is None else [option.flag, option.value]))
     return " \\\n  ".join(words)

@@ -82,9 +82,18 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(options.values())
 
     @property
+    def call(self) -> tuple[str, ...]:
+        """``command`` as it is started: into a container every variable of the plan is handed by its name."""
+        if self.runtime_kind != "container":
+            return self.command
+        image = self.command.index("serve") - 1
+        handed = [f"--env={name}" for name in self.env if f"--env={name}" not in self.command]
+        return (*self.command[:image], *handed, *self.command[image:])
+
+    @property
     def argv(self) -> tuple[str, ...]:
         """The argument list that is started."""
-        words: list[str] = list(self.command)
+        words: list[str] = list(self.call)
         for option in self.options:
             words.append(option.flag)
             if option.value is not None:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
 
 import msgspec
+from packaging.version import Version
 
+from wizard.catalog import reached, vllm_facts
 from wizard.child import Outcome, run_child
 from wizard.i18n import _
+from wizard.runtime.containers import ask_image, image_of, named_image, version_of
 from wizard.runtime.inside import MARK
+from wizard.runtime.interpreter import environment_of, interpreter_of
 from wizard.runtime.types import Runtime, RuntimeKind
 from wizard.text import inert, one_line
 
 _VERSION = re.compile(r"\b\d+\.\d+[\w.+-]*")
-_PYTHON = re.compile(r"python[\d.]*$")
 _REHEARSAL = "wizard.rehearsal"
-_SHEBANG_LIMIT = 4096
 
 
 class _Answer(msgspec.Struct):
@@ -32,9 +33,15 @@ class _Answer(msgspec.Struct):
     torch: str | None = None
     cuda: str | None = None
     cpu_build: bool = False
+    arch_list: tuple[str, ...] = ()
     tool_parsers: tuple[str, ...] = ()
     reasoning_parsers: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    choices: Mapping[str, tuple[str, ...]] = {}
+    variables: tuple[str, ...] = ()
+    attention_backends: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    shadowed_by: str = ""
     problem: str = ""
 
 
@@ -47,84 +54,103 @@ def probe(
 ) -> Runtime:
     """The vLLM that ``command`` starts, asked in its own Python with ``env`` added to the environment.
 
-    A command that is no Python program, such as a wrapper script, is only asked for ``--version``. Never
-    raises: what went wrong is the ``problem`` of the result, with whatever was learnt before. Takes
-    ``deadline_s`` seconds at most and leaves nothing running.
+    A command that is no Python program, such as a wrapper script, is only asked for ``--version``; an image
+    that docker or podman has here is asked inside a container of its own. Never raises: what went wrong is
+    the ``problem`` of the result, with whatever was learnt before. Takes ``deadline_s`` seconds at most and
+    leaves nothing running.
     """
     added = dict(env or {})
     variables = {**os.environ, "NO_COLOR": "1", "PYTHONSAFEPATH": "1", **added}
-    program = shutil.which(command[0], path=variables.get("PATH")) if command else None
-    if program is None:
+    whole = _whole(command, variables, cancel)
+    if whole is None:
         name = one_line(command[0], 200) if command else "vllm"
-        problem = _("There is no program {program}.").format(program=name)
+        problem = _("There is no program or container image {name}.").format(name=name)
         return Runtime(kind="command", path=name, command=tuple(command), env=added, problem=problem)
-    whole = (program, *command[1:])
     python = interpreter_of(whole, variables)
-    if python is None:
-        outcome = run_child((*whole, "--version"), variables, deadline_s, cancel)
-        answer = _answer_of_wrapper(outcome)
+    source = (resources.files("wizard.runtime") / "inside.py").read_text(encoding="utf-8")
+    if image_of(whole) is not None:
+        answer = _answer_of_python(ask_image(whole, source, variables, added, deadline_s, cancel))
+    elif python is not None:
+        answer = _answer_of_python(run_child((str(python), "-c", source), variables, deadline_s, cancel))
     else:
-        source = (resources.files("wizard.runtime") / "inside.py").read_text(encoding="utf-8")
-        outcome = run_child((str(python), "-c", source), variables, deadline_s, cancel)
-        answer = _answer_of_python(outcome)
-    kind, path = _place(whole, python)
+        answer = _answer_of_wrapper(run_child((*whole, "--version"), variables, deadline_s, cancel))
+    return _runtime(answer, whole, python, added)
+
+
+def _whole(
+    command: Sequence[str], variables: Mapping[str, str], cancel: threading.Event | None
+) -> tuple[str, ...] | None:
+    """The call with its program in full; a lone name that is no program may be one of a container image."""
+    program = shutil.which(command[0], path=variables.get("PATH")) if command else None
+    if program is not None:
+        return (program, *command[1:])
+    return named_image(command[0], cancel) if len(command) == 1 else None
+
+
+def _runtime(
+    answer: _Answer, command: tuple[str, ...], python: Path | None, env: Mapping[str, str]
+) -> Runtime:
+    """The answer as a runtime. Whatever an installation says about itself is made inert."""
+    kind, path = _place(command, python)
+    version = one_line(answer.version, 60) if answer.version else None
+    if version is None and kind == "container":
+        version = version_of(path)
     return Runtime(
         kind=kind,
         path=path,
-        command=whole,
-        env=added,
-        version=answer.version,
-        torch=answer.torch,
-        cuda=answer.cuda,
+        command=command,
+        env=env,
+        version=version,
+        torch=one_line(answer.torch, 60) if answer.torch else None,
+        cuda=one_line(answer.cuda, 60) if answer.cuda else None,
         cpu_build=answer.cpu_build,
-        tool_parsers=answer.tool_parsers,
-        reasoning_parsers=answer.reasoning_parsers,
-        flags=answer.flags,
-        problem=one_line(answer.problem),
+        arch_list=_plain(answer.arch_list),
+        tool_parsers=_plain(answer.tool_parsers),
+        reasoning_parsers=_plain(answer.reasoning_parsers),
+        flags=_plain(answer.flags),
+        choices={one_line(name): _plain(values) for name, values in answer.choices.items()},
+        variables=_plain(answer.variables),
+        attention_backends=_plain(answer.attention_backends),
+        plugins=_plain(answer.plugins),
+        notes=tuple(_notes(answer)),
+        problem=_too_old(version) or one_line(answer.problem),
     )
 
 
-def interpreter_of(command: Sequence[str], variables: Mapping[str, str]) -> Path | None:
-    """The Python that runs this command's vLLM; None when the command is something else that hides it."""
-    program = Path(command[0])
-    if _PYTHON.match(program.name):
-        runs_vllm = len(command) > 2 and command[1] == "-m" and command[2].split(".")[0] == "vllm"
-        return program if runs_vllm else None
-    if len(command) > 1:
-        return None
-    with program.open("rb") as file:
-        head = file.read(_SHEBANG_LIMIT)
-    if not head.startswith(b"#!"):
-        return _sibling(program)
-    return _from_shebang(head.decode("utf-8", errors="replace"), variables)
+def _plain(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(name) for name in names)
 
 
-def _from_shebang(head: str, variables: Mapping[str, str]) -> Path | None:
-    """The Python a script names: directly, through ``env``, or in the second line where the path is long."""
-    lines = head.splitlines()
-    words = lines[0][2:].split()
-    if words and Path(words[0]).name == "env":
-        name = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), "")
-        found = shutil.which(name, path=variables.get("PATH")) if _PYTHON.match(Path(name).name) else None
-        return Path(found) if found else None
-    long_path = re.match(r"'''exec' \"?(?P<python>[^\"]+?)\"? \"\$0\"", lines[1]) if len(lines) > 1 else None
-    python = Path(long_path["python"] if long_path else lines[0][2:].strip().split(" -")[0])
-    return python if _PYTHON.match(python.name) and python.exists() else None
+def _notes(answer: _Answer) -> Iterator[str]:
+    if answer.shadowed_by:
+        yield _("Another package hides the installed vLLM: Python imports the one in {folder}.").format(
+            folder=one_line(answer.shadowed_by)
+        )
+    if answer.tool_parsers and not answer.flags:
+        yield _("It did not tell its options: a plan's options are checked against the tables.")
 
 
-def _sibling(program: Path) -> Path | None:
-    """The Python beside a program that is no script, as some installers make their launchers."""
-    name = "python.exe" if sys.platform == "win32" else "python"
-    python = program.with_name(name)
-    return python if python.exists() else None
+def _too_old(version: str | None) -> str:
+    """Why this version cannot be taken; empty when it can. A build from source may carry no real version."""
+    floor = vllm_facts().support_floor
+    if version is None or reached(version, floor) or Version(version).is_devrelease:
+        return ""
+    return _("vLLM {version} is too old: {floor} is the oldest one that can be set up here.").format(
+        version=version, floor=floor
+    )
 
 
 def _place(command: tuple[str, ...], python: Path | None) -> tuple[RuntimeKind, str]:
     if _REHEARSAL in command:
         return "rehearsal", command[0]
-    if python is not None and (python.parent.parent / "pyvenv.cfg").exists():
-        return "venv", str(python.parent.parent)
-    return "command", command[0]
+    if (image := image_of(command)) is not None:
+        return "container", one_line(image)
+    if python is None:
+        return "command", command[0]
+    folder = environment_of(python)
+    if folder is None:
+        return "system", str(python)
+    return "conda" if (folder / "conda-meta").is_dir() else "venv", str(folder)
 
 
 def _answer_of_python(outcome: Outcome) -> _Answer:
