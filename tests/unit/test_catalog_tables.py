@@ -48,7 +48,11 @@ def every_entry() -> list[Sourced]:
     host = catalog.host_facts()
     entries += [host, host.memory, host.disk, host.limits, host.nvcc, host.kernel_log, host.stuck_gb10]
     entries += [*host.glibc, *host.driver, *host.python, *host.xid, *host.gb10_twin]
-    return [*entries, *vllm.flag, *vllm.milestone, *vllm.failure]
+    flags, runtimes = catalog.flag_facts(), catalog.runtime_facts()
+    entries += [flags, flags.recorded, *flags.flag, *flags.variable]
+    entries += [runtimes, runtimes.command, runtimes.container]
+    entries += [*runtimes.tools, *runtimes.engine, *runtimes.image]
+    return [*entries, *vllm.milestone, *vllm.failure]
 
 
 def test_everything_names_its_source() -> None:

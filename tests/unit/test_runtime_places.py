@@ -141,6 +141,9 @@ def test_a_vllm_that_pip_put_into_the_users_own_folder(
     folder.mkdir()
     (folder / "python3").symlink_to(python)
     (folder / "python3-config").symlink_to(python)
+    shim = folder / "python3.11"
+    shim.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+    shim.chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     assert found() == []
     (site / "vllm").mkdir(parents=True)

@@ -102,6 +102,15 @@ class Installer(Sourced, frozen=True, kw_only=True):
     install: str
 
 
+class Toolkit(Sourced, frozen=True, kw_only=True):
+    """How NVIDIA's toolkit is set up for a container engine, and what proves it."""
+
+    name: str
+    set_up: str
+    check: str
+    expect: str
+
+
 class RecipeTable(Sourced, frozen=True, kw_only=True):
     """The decision: the first machine kind that fits holds."""
 
@@ -113,6 +122,7 @@ class RecipeTable(Sourced, frozen=True, kw_only=True):
     """Patterns of systems whose own Python refuses packages (PEP 668)."""
     wsl_advice: str
     installer: tuple[Installer, ...]
+    engine: tuple[Toolkit, ...]
     machine: tuple[MachineKind, ...]
 
 

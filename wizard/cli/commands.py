@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from wizard.cli import client, fetching, looking, serving, walking
+from wizard.cli import client, fetching, looking, runtimes, serving, walking
 from wizard.cli.options import COMMON_HELP
 from wizard.errors import UsageError
 from wizard.i18n import _
@@ -23,7 +23,7 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
             looking.detect,
             _("What this machine is, and what is in the way. --record FILE writes it down, redacted."),
         ),
-        ("runtime", looking.runtime, _("Find and ask the installed vLLM.")),
+        ("runtime", runtimes.runtime, _("Find and ask the installed vLLM, or install one.")),
         ("models", looking.models, _("What works on this machine, and why.")),
         ("budget", looking.budget, _("Memory and token arithmetic.")),
         ("plan", looking.plan, _("The resolved launch plan; nothing is started.")),

@@ -1,4 +1,4 @@
-"""Commands that look and compute: detect, runtime, models, budget, plan, doctor."""
+"""Commands that look and compute: detect, models, budget, plan, doctor."""
 
 from __future__ import annotations
 
@@ -60,36 +60,6 @@ def detect(
             ).format(path=record)
         )
     return _failed(looked.checks)
-
-
-def runtime(
-    path: Annotated[str | None, typer.Option("--path", help=_("A venv with vLLM, or its program."))] = None,
-    recipe: Annotated[bool, typer.Option("--recipe", help=_("Also print how to install one here."))] = False,
-) -> int:
-    """Installed vLLMs. 0: at least one answers; 1: none."""
-    looked = with_runtime(journey(runtime={"path": path}))
-    found = looked.runtimes
-    if current().json:
-        output.document({"found": found, "recipe": None})
-    else:
-        output.table(
-            (_("kind"), _("where"), "vLLM", "torch", "CUDA", _("parsers"), _("problem")),
-            (
-                (
-                    each.kind,
-                    each.path,
-                    each.version or "?",
-                    each.torch or "?",
-                    each.cuda or "-",
-                    str(len(each.tool_parsers)),
-                    each.problem,
-                )
-                for each in found
-            ),
-        )
-    if recipe:
-        output.say(_("Install recipes come with a later version; see vLLM's installation page."))
-    return 0 if any(not each.problem and each.kind != "assumed" for each in found) else 1
 
 
 def models(

@@ -28,6 +28,7 @@ from wizard.flow.prepare import (
     record_machine,
 )
 from wizard.flow.question import BudgetQuestion, compute_budget
+from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.serving import connect, launch, smoke_test, stop_server
@@ -96,6 +97,7 @@ __all__ = [
     "diagnose_log",
     "examine",
     "fetch_weights",
+    "find_recipes",
     "find_runtime",
     "finish",
     "forget",
@@ -115,11 +117,14 @@ __all__ = [
     "record_machine",
     "rehearse_on",
     "resume",
+    "run_recipe",
     "run_setup",
     "save_progress",
+    "save_script",
     "skip",
     "smoke_test",
     "stop_server",
+    "take_installed",
     "take_road",
     "undo",
     "weights_on_disk",

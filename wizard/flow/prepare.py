@@ -25,6 +25,7 @@ from wizard.errors import UnknownNameError, UsageError
 from wizard.fetch import Order, presence
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
+from wizard.flow.recipes import needs_of
 from wizard.i18n import _
 from wizard.machine import (
     Machine,
@@ -101,8 +102,8 @@ def _runtimes(journey: Journey) -> tuple[Runtime, ...]:
         return (assumed_runtime(version_for(need(journey.machine))),)
     asked = _asked_command(journey)
     if asked is None:
-        return find_runtimes()
-    runtime = probe(asked, journey.answers.runtime.env)
+        return tuple(_with_needs(runtime) for runtime in find_runtimes())
+    runtime = probe(asked, {**needs_of(asked), **journey.answers.runtime.env})
     if runtime.problem:
         raise UsageError(
             _("{command} does not answer as a vLLM: {reason}").format(
@@ -111,6 +112,12 @@ def _runtimes(journey: Journey) -> tuple[Runtime, ...]:
             _("Check [runtime] in the answers, or the environment vLLM is installed in."),
         )
     return (runtime,)
+
+
+def _with_needs(runtime: Runtime) -> Runtime:
+    """A vLLM of a recipe asked again, in the environment it was installed for."""
+    needs = needs_of(runtime.command)
+    return probe(runtime.command, {**needs, **runtime.env}) if needs else runtime
 
 
 def _asked_command(journey: Journey) -> tuple[str, ...] | None:

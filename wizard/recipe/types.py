@@ -70,8 +70,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
     """What there is for a machine: recipes, best first, and what to know before any of them.
 
-    ``kind`` is the entry of the table that decided. There is always a recipe; one of the route ``refuse`` has no
-    steps, and the advice says what to do instead.
+    ``kind`` is the entry of the table that decided. There is always a recipe; one of the route ``refuse``
+    has no steps, and the advice says what to do instead.
     """
 
     kind: str

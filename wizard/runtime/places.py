@@ -14,9 +14,9 @@ from wizard.child import run_child
 from wizard.runtime.interpreter import environment_of, interpreter_of
 
 _PYTHON = re.compile(r"python3(\.\d+)?$")
-_HAS_VLLM = (
+_WHERE = (
     "import sys; sys.path[:] = [place for place in sys.path if place]\n"
-    "from importlib.util import find_spec; sys.exit(find_spec('vllm') is None)"
+    "from importlib.util import find_spec; print(getattr(find_spec('vllm'), 'origin', None) or '')"
 )
 _DEADLINE_S = 10.0
 _PACKAGE = "lib/python3*/site-packages/vllm/__init__.py"
@@ -25,30 +25,47 @@ _PACKAGE = "lib/python3*/site-packages/vllm/__init__.py"
 def installed_commands(cancel: threading.Event | None = None) -> Iterator[tuple[str, ...]]:
     """How each vLLM that seems installed is called, the active environment and PATH first, none twice."""
     seen: set[Path] = set()
-    for command in (*_in_environments(), *_on_path("vllm"), *_elsewhere()):
-        place = _home_of(command)
+    outside = _Outside(cancel)
+    for command in (*_switched_on(), *_on_path("vllm"), *_elsewhere()):
+        place = _home_of(command, outside)
         if place not in seen:
             seen.add(place)
             yield command
     for (python,) in _on_path("python3", "python3.*"):
-        command = (python, "-m", runtime_facts().command.module)
-        place = _home_of(command)
-        if place not in seen and _PYTHON.match(Path(python).name):
-            seen.add(place)
-            if environment_of(Path(python)) is None and _has_vllm(python, cancel):
-                yield command
+        if not _PYTHON.match(Path(python).name) or environment_of(Path(python)) is not None:
+            continue
+        package = outside.package_of(Path(python))
+        if package is not None and package not in seen:
+            seen.add(package)
+            yield (python, "-m", runtime_facts().command.module)
 
 
-def _home_of(command: tuple[str, ...]) -> Path:
-    """What makes two calls the same vLLM: the environment, else the Python itself, else the program."""
+class _Outside:
+    """Asks Pythons outside of any environment where their vLLM lies, each one once: several may share it."""
+
+    def __init__(self, cancel: threading.Event | None) -> None:
+        self._cancel = cancel
+        self._told: dict[Path, Path | None] = {}
+
+    def package_of(self, python: Path) -> Path | None:
+        """The file vLLM is imported from; None where it is not installed."""
+        known = python.resolve()
+        if known not in self._told:
+            asked = run_child((str(python), "-c", _WHERE), os.environ, _DEADLINE_S, self._cancel)
+            lines = asked.output.split("\n")
+            self._told[known] = Path(lines[0]).resolve() if asked.code == 0 and lines[0] else None
+        return self._told[known]
+
+
+def _home_of(command: tuple[str, ...], outside: _Outside) -> Path:
+    """What makes two calls the same vLLM: the environment, outside of one the package, else the program."""
     python = interpreter_of(command, os.environ)
     if python is None:
         return Path(command[0]).resolve()
-    return (environment_of(python) or python).resolve()
-
-
-def _has_vllm(python: str, cancel: threading.Event | None) -> bool:
-    return run_child((python, "-c", _HAS_VLLM), os.environ, _DEADLINE_S, cancel).code == 0
+    environment = environment_of(python)
+    if environment is not None:
+        return environment.resolve()
+    return outside.package_of(python) or Path(command[0]).resolve()
 
 
 def _on_path(*patterns: str) -> Iterator[tuple[str, ...]]:
@@ -60,7 +77,7 @@ def _on_path(*patterns: str) -> Iterator[tuple[str, ...]]:
                     yield (str(Path(program).absolute()),)
 
 
-def _in_environments() -> Iterator[tuple[str, ...]]:
+def _switched_on() -> Iterator[tuple[str, ...]]:
     """The environment that is switched on in this shell."""
     for name in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         if folder := os.environ.get(name):
