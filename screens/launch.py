@@ -126,7 +126,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         self._turn_to(Pane.REVIEW)
         plan = self.journey.plan
         if isinstance(error, RefusedError) and plan is not None and plan.runtime_kind == "assumed":
-            self.app.push_screen(ErrorModal(error, wording.install_hint(plan.vllm_version)))
+            self.app.push_screen(ErrorModal(error, wording.install_hint()))
         else:
             super().failed(error)
 

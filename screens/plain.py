@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from screens import plain_server, plain_steps, wording
+from screens import plain_model, plain_server, plain_steps, wording
 from screens.dialogue import Dialogue, Left, WentBack
 from screens.moves import Move, Outcome, goes_on, kept_words, left_early, runs_here, worth_keeping
 from wizard import flow
@@ -23,7 +23,7 @@ STEPS: dict[Step, Callable[[Dialogue, Journey], Outcome]] = {
     Step.START: plain_steps.start,
     Step.MACHINE: plain_steps.machine,
     Step.RUNTIME: plain_steps.runtime,
-    Step.MODEL: plain_steps.model,
+    Step.MODEL: plain_model.model,
     Step.BUDGET: plain_steps.budget,
     Step.LAUNCH: plain_server.launch,
     Step.SMOKE: plain_server.smoke,

@@ -39,7 +39,7 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
         raise
     except RefusedError as error:
         if plan.runtime_kind == "assumed":
-            raise RefusedError(error.message, wording.install_hint(plan.vllm_version)) from error
+            raise RefusedError(error.message, wording.install_hint()) from error
         raise
     dialogue.say(results.server_line(flow.need(journey.server)))
     return Outcome(Move.NEXT, journey)

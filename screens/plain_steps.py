@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from screens import figures, wording
+from screens import figures, plain_recipe, wording
 from screens.dialogue import Dialogue
 from screens.lookups import recorded_machines
 from screens.moves import Move, Outcome
 from wizard import flow
-from wizard.compat import Row
 from wizard.errors import RefusedError, UsageError
 from wizard.flow import Journey, Step
 from wizard.i18n import _
@@ -98,8 +97,13 @@ def runtime(dialogue: Dialogue, journey: Journey) -> Outcome:
     taken = flow.need(journey.runtime)
     dialogue.say(wording.runtime_line(taken, journey.simulated))
     dialogue.say(*wording.runtime_details(taken, journey.simulated))
-    options = [("next", _("Take it")), ("again", _("Look again")), ("other", _("Name another one"))]
-    match dialogue.choose(_("And now?"), options if not journey.simulated else options[:1], "next"):
+    options = [("next", _("Take it"))]
+    if not journey.simulated:
+        options += [("again", _("Look again")), ("other", _("Name another one"))]
+    options.append(("install", _("Install one")))
+    match dialogue.choose(_("And now?"), options, "next"):
+        case "install":
+            return Outcome(Move.GO, plain_recipe.install(dialogue, journey))
         case "again":
             return Outcome(Move.GO, flow.forget(journey, Step.RUNTIME))
         case "other":
@@ -116,32 +120,6 @@ def _named(wanted: Journey) -> Journey:
         return flow.find_runtime(wanted)
     except UsageError as error:
         raise UsageError(error.message, _("Try again, and name another one.")) from error
-
-
-def model(dialogue: Dialogue, journey: Journey) -> Outcome:
-    """What works here, best first."""
-    if not journey.rows:
-        dialogue.say(_("Rating models for this machine…"))
-        journey = flow.rate_models(journey)
-    possible = tuple(row for row in journey.rows if row.verdict != "no")
-    if not possible:
-        dialogue.say(*(_row(row) for row in journey.rows))
-        raise RefusedError(
-            _("No model of the table works here."), _("Go back, or rehearse on a recorded machine.")
-        )
-    options = [(f"{row.model}/{row.variant}", _row(row)) for row in possible]
-    why = [[f"{row.name} {row.variant}: {reason.text}" for reason in row.reasons] for row in possible]
-    picked = dialogue.choose(_("Which model?"), options, options[0][0], why_each=why)
-    row = next(row for row, (key, _words) in zip(possible, options, strict=True) if key == picked)
-    wanted = msgspec.structs.replace(journey.answers.model, id=row.model, variant=row.variant, path=None)
-    journey = flow.answer(journey, Step.MODEL, model=wanted)
-    if journey.choice is None:
-        journey = flow.choose_model(flow.rate_models(journey))
-    return Outcome(Move.NEXT, journey)
-
-
-def _row(row: Row) -> str:
-    return ", ".join(wording.row_cells(row))
 
 
 def budget(dialogue: Dialogue, journey: Journey) -> Outcome:

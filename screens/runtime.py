@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar
 
 import msgspec
@@ -13,6 +14,8 @@ from textual.widgets.option_list import Option
 
 from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
+from screens.moves import Move
+from screens.recipe import RecipeScreen
 from screens.widgets.checklist import item_at, marked
 from screens.widgets.modals import AskModal, ErrorModal, ReadModal
 from wizard import flow
@@ -29,11 +32,13 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
     HELP = N_(
         "Every vLLM that was found was asked for its version, its parsers and its options. "
         "One that does not answer says why and cannot be taken. "
-        "Where none is installed you can still look at models and plans; a start needs one."
+        "Where none is installed you can still look at models and plans; a start needs one: [i] shows how it "
+        "is installed on this machine, and does it step by step."
     )
     CSS_PATH = "runtime.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "other", N_("name another one"), id="other"),
+        Binding("i", "install", N_("install one"), id="install"),
         Binding("r", "again", N_("look again"), id="again"),
         *COMMON_KEYS,
     ]
@@ -110,6 +115,14 @@ class RuntimeScreen(StepScreen, inherit_bindings=False):
         if action == "other":
             return not self.journey.simulated
         return super().check_action(action, parameters)
+
+    @work
+    async def action_install(self) -> None:
+        """Show how vLLM is installed here, and take the one that comes of it."""
+        found = await asyncio.to_thread(flow.find_recipes, self.journey)
+        outcome = await self.app.push_screen_wait(RecipeScreen(self.journey, found))
+        if outcome.move is Move.GO:
+            self._look(outcome.journey)
 
     @work
     async def action_other(self) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from screens.figures import context, count, gib, letter
+from screens.figures import count, gib, letter
 from wizard.budget import explain
 from wizard.catalog import Origin
-from wizard.compat import Row, badges
+from wizard.compat import badges
 from wizard.flow import REHEARSAL_MACHINE, TITLES, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
@@ -19,6 +19,8 @@ from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
 from wizard.text import one_line
 
+LINE_WIDTH = 70
+"""Columns of one line of a window at 80 columns."""
 NAME_WIDTH = 12
 """Columns for the name of a recorded machine."""
 MACHINE_WIDTH = 56
@@ -188,8 +190,7 @@ def runtime_details(runtime: Runtime, simulated: bool) -> tuple[str, ...]:
     if runtime.kind == "assumed":
         return (
             _("No installed vLLM was found here. Models and plans are shown for the version above."),
-            _("To start one, install it in an environment of its own, then look again:"),
-            "  https://docs.vllm.ai/en/stable/getting_started/installation/",
+            _("A start needs one: the wizard shows how it is installed on this machine, and does it."),
         )
     if runtime.problem:
         return (runtime.problem,)
@@ -200,12 +201,9 @@ def runtime_details(runtime: Runtime, simulated: bool) -> tuple[str, ...]:
     return (_("Called as: {command}").format(command=" ".join(runtime.command)), parsers, *build)
 
 
-def install_hint(version: str | None) -> str:
+def install_hint() -> str:
     """What to do in the wizard where no vLLM is installed to be started."""
-    return _(
-        "Install it: python3 -m venv ~/vllm && ~/vllm/bin/pip install vllm=={version}\n"
-        "Then go back to step Runtime and look again, or name one there."
-    ).format(version=version)
+    return _("Go back to step Runtime: it installs one for this machine, or takes one that you name.")
 
 
 def road_line(journey: Journey) -> str:
@@ -214,18 +212,6 @@ def road_line(journey: Journey) -> str:
     here = journey.road.index(journey.step)
     named[here] = f"[{named[here]}]"
     return _("Steps: {names}").format(names=" · ".join(named))
-
-
-def row_cells(row: Row) -> tuple[str, ...]:
-    """Model, variant, weights, context, parser and verdict of a row of the matrix."""
-    return (
-        row.name,
-        row.variant,
-        f"{row.weights_gib:.0f} GiB",
-        context(row.max_context),
-        row.parser or "-",
-        status_word(row.verdict),
-    )
 
 
 def chosen_lines(chosen: ChosenEvent) -> tuple[str, ...]:

@@ -49,6 +49,10 @@ class RefusedError(WizardError):
     exit_code = 1
 
 
+class UnknownParserError(RefusedError):
+    """A model can be served, but nobody knows which parser reads its tool calls: it must be named."""
+
+
 class CorruptDataError(UsageError):
     """A file of ours or of the user cannot be read: names the file, the place in it and the reason."""
 

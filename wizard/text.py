@@ -48,6 +48,19 @@ def one_line(text: str, limit: int = 400) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def shortened(text: str, width: int) -> str:
+    """The text in at most ``width`` characters, 1 or more: its middle goes, where only the ends tell."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{text[: width - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def two_digits(value: float) -> str:
+    """A guess: two digits at most, the rest would be made up."""
+    return f"{float(f'{value:.2g}'):g}"
+
+
 def shell_join(argv: tuple[str, ...] | list[str]) -> str:
     """A command line a person can paste into a POSIX shell."""
     import shlex

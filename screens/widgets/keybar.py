@@ -23,6 +23,7 @@ KEY_NAMES = {
     "escape": N_("Esc"),
     "f1": "F1",
     "question_mark": "?",
+    "slash": "/",
     "plus": "+",
     "minus": "-",
 }

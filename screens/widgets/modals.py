@@ -99,11 +99,15 @@ class DecideModal(Modal[str], inherit_bindings=True):
 
     def compose_window(self) -> ComposeResult:
         """The question over its buttons; the first answer has the focus."""
-        yield Static(self._question, markup=False)
+        yield from self.compose_question()
         with Vertical(classes="buttons"):
             for key, words in self._answers.items():
                 yield Button(Content(words), compact=True, id=f"answer-{key}")
         yield Static(_("[Tab] other answer   [Enter] choose   [Esc] close"), classes="keys", markup=False)
+
+    def compose_question(self) -> ComposeResult:
+        """What is asked."""
+        yield Static(self._question, markup=False)
 
     @on(Button.Pressed)
     def _answered(self, event: Button.Pressed) -> None:
@@ -158,16 +162,11 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
         title: str,
         questions: Sequence[tuple[str, str]],
         *,
-        any_of_them: bool = False,
         problem: str = "",
     ) -> None:
-        """``questions`` are pairs of a label and what stands in the field already.
-
-        ``any_of_them``: one field is enough, whichever. ``problem`` says what was wrong with the last answer.
-        """
+        """``questions`` are pairs of a label and what stands in the field; ``problem`` is said below."""
         super().__init__(title)
         self._questions = questions
-        self._any_of_them = any_of_them
         self._problem = problem
 
     def compose_window(self) -> ComposeResult:
@@ -196,12 +195,10 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
     @on(Input.Submitted)
     def _submitted(self) -> None:
         given = tuple(field.value.strip() for field in self.query(Input))
-        needed = len(given) if self._any_of_them else 1
-        if any(given[:needed]):
+        if given[0]:
             self.dismiss(given)
             return
-        missing = " ".join(label for label, _value in self._questions[:needed])
-        self._say(_("Nothing was typed here yet: {question}").format(question=missing))
+        self._say(_("Nothing was typed here yet: {question}").format(question=self._questions[0][0]))
         self.query(Input).first().focus()
 
 

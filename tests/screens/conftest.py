@@ -23,6 +23,7 @@ from wizard.flow import Journey
 PINNED = "8.2.8"
 """The Textual whose drawing the snapshots show."""
 DEADLINE_S = 10.0
+WHOLE = Presence(state="whole", bytes=61 << 30)
 
 Wait = Callable[[Pilot[Any], Callable[[], object]], Awaitable[None]]
 Open = Callable[..., AbstractAsyncContextManager[Pilot[int]]]
@@ -97,6 +98,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name in ("save_progress", "finish"):
         monkeypatch.setattr(flow, name, lambda journey: None)
     monkeypatch.setattr(flow, "resume", lambda: (None, ""))
+    monkeypatch.setattr(flow, "weights_on_disk", lambda rows, journey: {"Org/gpt-oss-120b-MXFP4": WHOLE})
     monkeypatch.setattr("wizard.flow.setup.presence", lambda order: Presence(state="absent"))
     monkeypatch.setattr("screens.moves.is_alive", lambda run: True)
     monkeypatch.setattr("screens.widgets.status.monotonic", lambda: 0.0)

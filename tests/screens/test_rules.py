@@ -25,7 +25,19 @@ HERE = Path(screens.__file__).parent
 SOURCES = sorted(HERE.rglob("*.py"))
 STYLES = sorted(HERE.rglob("*.tcss"))
 
-SAFE_KEYS = {"enter", "escape", "f1", "tab", "shift+tab", "space", "ctrl+q", "ctrl+c", "plus", "minus"}
+SAFE_KEYS = {
+    "enter",
+    "escape",
+    "f1",
+    "tab",
+    "shift+tab",
+    "space",
+    "ctrl+q",
+    "ctrl+c",
+    "plus",
+    "minus",
+    "slash",
+}
 """Besides letters and ?: these reach a program through tmux and ssh and exist on an AZERTY keyboard."""
 
 

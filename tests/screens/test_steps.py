@@ -18,7 +18,7 @@ from screens.opencode import OpencodeScreen
 from screens.smoke import SmokeScreen
 from screens.widgets.fields import NumberField, Tick
 from screens.widgets.live import KEPT_LINES, LiveStart
-from screens.widgets.modals import AskModal, DecideModal, ErrorModal, ReadModal
+from screens.widgets.modals import DecideModal, ErrorModal, ReadModal
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError, UsageError
 from wizard.flow import Cancelled, Journey, Step
@@ -119,7 +119,7 @@ class TestLaunch:
         async with opened(journeys.at(Step.LAUNCH, worked=False, plan=plan)) as pilot:
             await see(pilot, "WARN  No vLLM is installed here")
             await pilot.press("enter")
-            await see(pilot, "This did not work", "vllm==0.33.0", "step Runtime")
+            await see(pilot, "This did not work", "step Runtime", "installs one for")
             await pilot.press("escape")
             await see(pilot, "What will be started")
 
@@ -212,25 +212,6 @@ class TestModel:
             await pilot.press("down", "enter")
             await until(pilot, lambda: isinstance(pilot.app.screen, BudgetScreen))
         assert asked == [("gpt-oss-120b", "mxfp4")]
-
-    async def test_a_checkpoint_outside_the_table(
-        self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
-    ) -> None:
-        def choose(journey: Journey) -> Journey:
-            raise UsageError(f"There is no config.json in {journey.answers.model.path}.", "Check the folder.")
-
-        still.setattr(
-            flow, "rate_models", lambda journey: msgspec.structs.replace(journey, rows=journeys.ROWS)
-        )
-        still.setattr(flow, "choose_model", choose)
-        async with opened(journeys.at(Step.MODEL)) as pilot:
-            await pilot.press("o")
-            await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))
-            await pilot.press("tab", *"/models/x", "enter")
-            await until(pilot, lambda: isinstance(pilot.app.screen, ErrorModal))
-            await see(pilot, "no config.json in /models/x")
-            await pilot.press("escape")
-            await see(pilot, "gpt-oss-120b")
 
 
 class TestBudget:

@@ -200,14 +200,6 @@ def _only(good: str) -> Any:
     return diagnose
 
 
-async def test_one_of_two_names_is_enough_for_a_model(
-    opened: Any, see: Any, still: pytest.MonkeyPatch
-) -> None:
-    async with opened(journeys.at(Step.MODEL)) as pilot:
-        await pilot.press("o", "enter")
-        await see(pilot, "Nothing was typed here yet: Name on the hub", "or a folder")
-
-
 @pytest.mark.parametrize(("tabs", "step"), [(0, "rehearse"), (1, "install"), (2, "close")])
 async def test_where_nothing_can_be_chosen_a_rehearsal_is_offered(
     opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch, tabs: int, step: str

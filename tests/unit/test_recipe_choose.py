@@ -1,8 +1,7 @@
-"""Which road each machine is offered, against a table drawn from wheel tags, binaries and NVIDIA's documents."""
+"""Which road each machine is offered, against a table of wheel tags, binaries and NVIDIA's documents."""
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from pathlib import Path
@@ -68,14 +67,14 @@ class TestEveryRecordedMachine:
     @pytest.mark.parametrize("name", RECORDED)
     def test_nothing_is_left_to_be_filled_in(self, name: str) -> None:
         for recipe in offered(detect(name)).recipes:
-            assert not re.search(r"[{}]", json.dumps(msgspec.to_builtins(recipe.steps)).replace("{", "", 0)) or (
-                "{" not in every(recipe)
-            )
+            assert not re.search(r"\{\w*\}", every(recipe))
             for step in recipe.steps:
                 assert step.why
                 assert step.check.command
-                re.compile(step.check.expect)
-                re.compile(step.check.reject)
+                for pattern in (step.check.expect, step.check.reject):
+                    re.compile(pattern)
+                    # grep -E reads them too, and knows no such classes.
+                    assert not re.search(r"\\[dswDSWb]", pattern)
 
     @pytest.mark.parametrize("name", RECORDED)
     def test_no_road_is_newer_than_driver_and_gpu_bear(self, name: str) -> None:
@@ -147,7 +146,20 @@ class TestGenerations:
         assert offered(changed("gh200", "7.5")).recipes[0].route == "refuse"
 
     def test_every_capability_and_driver_finds_an_entry(self) -> None:
-        for capability in ("3.5", "6.0", "7.0", "7.5", "8.0", "8.6", "8.9", "9.0", "10.3", "12.0", "12.1", "13.0"):
+        for capability in (
+            "3.5",
+            "6.0",
+            "7.0",
+            "7.5",
+            "8.0",
+            "8.6",
+            "8.9",
+            "9.0",
+            "10.3",
+            "12.0",
+            "12.1",
+            "13.0",
+        ):
             for driver in ("390.1", "524.99", "525.0", "579.99", "580.0", "620.1"):
                 for name in ("h200", "gh200"):
                     assert offered(changed(name, capability, driver=driver)).recipes
@@ -195,7 +207,9 @@ class TestTheWorldAround:
     def test_a_model_that_needs_more_than_there_is_says_so(self) -> None:
         found = offer(detect("v100x10"), Tools(), base=BASE, needs="0.24.0", needed_by="M")
         assert found.recipes[0].version == "0.19.1"
-        assert found.advice[0] == "M needs vLLM 0.24.0 or newer, and the newest one for this machine is 0.21.0."
+        assert (
+            found.advice[0] == "M needs vLLM 0.24.0 or newer, and the newest one for this machine is 0.21.0."
+        )
 
     def test_a_road_there_is_none_of(self) -> None:
         with pytest.raises(UnknownNameError, match="source"):

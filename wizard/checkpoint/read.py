@@ -65,7 +65,7 @@ def read_checkpoint(
             _("{name} is not in the Hugging Face cache, and offline the hub was not asked.").format(
                 name=name_or_path
             ),
-            _("Name the folder it lies in with [model] path, or leave --offline out."),
+            _("Name the folder it lies in, or leave --offline out."),
         )
     with tempfile.TemporaryDirectory(prefix="vllm-opencode-") as scratch:
         try:
@@ -131,5 +131,5 @@ def _refusal(repository: str, answer: _Answer) -> WizardError:
         _("The hub could not be asked about {name}: {reason}").format(
             name=repository, reason=one_line(answer.text, 200)
         ),
-        _("Check the network and HF_ENDPOINT, or name a local folder with [model] path."),
+        _("Check the network and HF_ENDPOINT, or name a local folder."),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from wizard.cli import client, fetching, looking, runtimes, serving, walking
+from wizard.cli import client, fetching, looking, models, runtimes, serving, walking
 from wizard.cli.options import COMMON_HELP
 from wizard.errors import UsageError
 from wizard.i18n import _
@@ -24,7 +24,7 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
             _("What this machine is, and what is in the way. --record FILE writes it down, redacted."),
         ),
         ("runtime", runtimes.runtime, _("Find and ask the installed vLLM, or install one.")),
-        ("models", looking.models, _("What works on this machine, and why.")),
+        ("models", models.models, _("What works on this machine, and why.")),
         ("budget", looking.budget, _("Memory and token arithmetic.")),
         ("plan", looking.plan, _("The resolved launch plan; nothing is started.")),
         ("fetch", fetching.fetch, _("Bring weights to the disk; goes on where it stopped.")),

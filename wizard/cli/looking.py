@@ -1,13 +1,10 @@
-"""Commands that look and compute: detect, models, budget, plan, doctor."""
+"""Commands that look and compute: detect, budget, plan, doctor."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
 from wizard.budget import Budget, explain
@@ -15,10 +12,8 @@ from wizard.cli import output
 from wizard.cli.journeys import journey, with_runtime
 from wizard.cli.options import current
 from wizard.errors import UnknownNameError, UsageError
-from wizard.fetch import Presence
 from wizard.flow import (
     BudgetQuestion,
-    Journey,
     choose_model,
     compute_budget,
     examine,
@@ -28,7 +23,6 @@ from wizard.flow import (
     need,
     rate_models,
     record_machine,
-    weights_on_disk,
 )
 from wizard.i18n import _
 from wizard.machine import Check, Machine
@@ -60,22 +54,6 @@ def detect(
             ).format(path=record)
         )
     return _failed(looked.checks)
-
-
-def models(
-    runtime: Annotated[
-        str | None, typer.Option("--runtime", help=_("A venv with vLLM, or its program."))
-    ] = None,
-) -> int:
-    """The compatibility matrix. 0: something works here; 1: nothing does."""
-    rated = rate_models(with_runtime(journey(runtime={"path": runtime})))
-    there = weights_on_disk(rated.rows, rated)
-    if current().json:
-        rows = [msgspec.to_builtins(row) | {"on_disk": there[row.checkpoint]} for row in rated.rows]
-        output.document({"runtime": rated.runtime, "rows": rows})
-    else:
-        _say_rows(rated, there)
-    return 0 if any(row.verdict != "no" for row in rated.rows) else 1
 
 
 def plan(
@@ -268,32 +246,6 @@ def _say_budget(found: Budget) -> None:
 
 def _gib(figure: float | None) -> str:
     return "?" if figure is None else f"{figure:.2f}"
-
-
-def _say_rows(rated: Journey, there: Mapping[str, Presence]) -> None:
-    """One line a row, within 80 columns; what is wrong with a row stands below it."""
-    words = {"ok": _("OK"), "warn": _("WARN"), "no": _("NO")}
-    disk = {"whole": _("here"), "partial": _("part"), "absent": "-"}
-    line = "{:<22.22} {:<9.9} {:>8} {:<5.5} {:>7}  {:<14.14} {}"
-    headings = (_("model"), _("variant"), _("weights"), _("disk"), _("context"), _("parser"), _("verdict"))
-    output.say(line.format(*headings))
-    for row in rated.rows:
-        context = f"{row.max_context // 1024}k" if row.max_context else "-"
-        weights = f"{row.weights_gib:.0f} GiB"
-        output.say(
-            line.format(
-                row.name,
-                row.variant,
-                weights,
-                disk[there[row.checkpoint].state],
-                context,
-                row.parser or "-",
-                words[row.verdict],
-            )
-        )
-        if row.verdict != "ok":
-            refusal = next((reason for reason in row.reasons if reason.refuses), row.reasons[-1])
-            output.say(textwrap.indent(textwrap.fill(refusal.text, 76), "    "))
 
 
 def _say_reasons(made: LaunchPlan) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +25,12 @@ from wizard.recipe import (
     StepDone,
     StepOutput,
     StepStarted,
+    environment_facts,
     next_step,
     pick,
     running_step,
+    step_facts,
+    step_title,
 )
 from wizard.runtime import Runtime
 
@@ -49,9 +52,7 @@ def runtime(
     export: Annotated[
         Path | None, typer.Option("--export", metavar="FILE", help=_("Write the recipe as a script."))
     ] = None,
-    install: Annotated[
-        bool, typer.Option("--install", help=_("Carry it out, step by step."))
-    ] = False,
+    install: Annotated[bool, typer.Option("--install", help=_("Carry it out, step by step."))] = False,
     from_step: Annotated[
         int | None, typer.Option("--from-step", min=1, help=_("Begin with this step, done before or not."))
     ] = None,
@@ -67,7 +68,7 @@ def runtime(
     looked = look_at_machine(started, thorough=False)
     found, wanted = _chosen(looked, into, route)
     if export is not None:
-        save_script(wanted, found, export.expanduser())
+        save_script(wanted, found, export)
         output.say(_("Written: {path}. Read it before you run it.").format(path=export))
     return _install(looked, found, wanted, from_step, yes) if install else 0
 
@@ -113,10 +114,10 @@ def _say_recipe(found: Offer, recipe: Recipe) -> None:
     _say_head(found, recipe)
     for number, step in enumerate(recipe.steps, 1):
         output.say()
-        _say_step(step, f"{number}. {step.title}")
+        _say_step(step, f"{number}.")
     output.say()
-    for name, value in recipe.env.items():
-        output.say(_("vLLM then needs {name}={value}").format(name=name, value=value))
+    for fact in environment_facts(recipe):
+        output.say(fact)
     for note in recipe.notes:
         _say_wrapped(note)
     _say_offline(recipe)
@@ -130,28 +131,14 @@ def _say_head(found: Offer, recipe: Recipe) -> None:
     output.say(f"{recipe.route.upper()}  {recipe.title}")
     if recipe.steps:
         _say_wrapped(recipe.why)
-        _say_env(recipe.steps[0].env)
     output.say(_("Source: {source}").format(source=recipe.source))
 
 
-def _say_step(step: RecipeStep, title: str) -> None:
-    marks = {_("sudo"): step.sudo, _("network"): step.network, _("long"): step.long}
-    told = ", ".join(mark for mark, holds in marks.items() if holds)
-    output.say(f"{title} ({told})" if told else title)
+def _say_step(step: RecipeStep, number: str) -> None:
+    output.say(f"{number} {step_title(step)}")
     _say_wrapped(step.why, "   ")
-    _say_env({name: value for name, value in step.result_env.items() if name not in step.env})
-    for command in step.commands:
-        output.say(f"   $ {command}")
-    output.say(_("   check: {command}").format(command=step.check.command))
-    if step.check.expect:
-        output.say(_("   must show: {pattern}").format(pattern=step.check.expect))
-    if step.check.reject:
-        output.say(_("   must not show: {pattern}").format(pattern=step.check.reject))
-
-
-def _say_env(env: Mapping[str, str]) -> None:
-    for name, value in env.items():
-        output.say(_("   from here on: {name}={value}").format(name=name, value=value))
+    for fact in step_facts(step):
+        output.say(f"   {fact}")
 
 
 def _say_offline(recipe: Recipe) -> None:
@@ -190,7 +177,7 @@ def _install(looked: Journey, found: Offer, wanted: Recipe, from_step: int | Non
     begin = from_step - 1 if from_step is not None else begin
     for number in range(len(wanted.steps) if begin is None else begin, len(wanted.steps)):
         output.say()
-        _say_step(wanted.steps[number], f"{number + 1}/{len(wanted.steps)} {wanted.steps[number].title}")
+        _say_step(wanted.steps[number], f"{number + 1}/{len(wanted.steps)}")
         if not looked.simulated:
             consent(_("Do this step?"), yes or number == going_on)
         run_recipe(looked, wanted, number, _tell, threading.Event(), _have_terminal)

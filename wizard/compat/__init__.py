@@ -8,7 +8,7 @@ from wizard.compat.choose import (
     read_config,
     served_name,
 )
-from wizard.compat.matrix import matrix, version_for
+from wizard.compat.matrix import deciding, matrix, version_for
 from wizard.compat.outside import choose_checkpoint
 from wizard.compat.rules import badges
 from wizard.compat.types import Choice, Reason, Row, Verdict
@@ -23,6 +23,7 @@ __all__ = [
     "choose",
     "choose_best",
     "choose_checkpoint",
+    "deciding",
     "find_row",
     "matrix",
     "read_config",

@@ -148,7 +148,14 @@ def _fit_reasons(fitted: Fit) -> tuple[Reason, ...]:
 _CAVEATS = ("model-warning", "chat-template", "small-window")
 
 
+def deciding(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
+    """The reasons that make a verdict what it is: those that refuse, else the caveats; none for ``ok``."""
+    refusing = tuple(reason for reason in reasons if reason.refuses)
+    return refusing or tuple(reason for reason in reasons if reason.code in _CAVEATS)
+
+
 def _verdict(reasons: Sequence[Reason]) -> Verdict:
-    if any(reason.refuses for reason in reasons):
-        return "no"
-    return "warn" if any(reason.code in _CAVEATS for reason in reasons) else "ok"
+    decisive = deciding(reasons)
+    if not decisive:
+        return "ok"
+    return "no" if decisive[0].refuses else "warn"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from wizard.compat.choose import Wishes, pick_parser, served_name
 from wizard.compat.groups import GpuGroup, gpu_groups
 from wizard.compat.matrix import rate
 from wizard.compat.types import Choice, Reason, Row
-from wizard.errors import RefusedError, UsageError
+from wizard.errors import RefusedError, UnknownParserError, UsageError
 from wizard.i18n import _
 from wizard.machine import Machine
 from wizard.memory import EngineSettings
@@ -30,17 +31,19 @@ def choose_checkpoint(
     *,
     settings: EngineSettings | None = None,
     offline: bool = False,
+    cancel: threading.Event | None = None,
 ) -> Choice:
     """A checkpoint outside the catalogue, a local folder or a hub id, with what its own files tell.
 
     With its parser named, a hub id that cannot be looked up is taken at its word. Raises RefusedError when
-    its parser is to be found and cannot be, UsageError when it is no checkpoint or damaged.
+    the hub cannot be asked or ``cancel`` is set, UnknownParserError when its parser is to be found and cannot
+    be, UsageError when it is no checkpoint or damaged.
     """
     target = name if wishes.path is None else str(_folder(wishes.path))
     reasons = [_not_in_catalogue(name)]
     found: Checkpoint | None = None
     try:
-        found = read_checkpoint(target, offline=offline)
+        found = read_checkpoint(target, offline=offline, cancel=cancel)
     except RefusedError as error:
         if wishes.parser == "auto":
             raise
@@ -148,7 +151,7 @@ def _folder(path: str) -> Path:
     if not folder.is_dir():
         raise UsageError(
             _("There is no folder {folder}.").format(folder=one_line(path)),
-            _("Name a folder that holds config.json and the weights; an id of the hub goes into [model] id."),
+            _("Name a folder that holds config.json and the weights, or an id of the hub."),
         )
     return folder
 
@@ -159,11 +162,11 @@ def _not_in_catalogue(name: str) -> Reason:
 
 
 def _parsers_found(name: str, guess: ParserGuess, wishes: Wishes) -> list[Reason]:
-    """How those left to us were found, and how sure. Raises RefusedError when there is none for tools."""
+    """How those left to us were found, and how sure. Raises UnknownParserError without one for tools."""
     reasons = []
     if wishes.parser == "auto":
         if guess.tool_parser is None:
-            raise RefusedError(
+            raise UnknownParserError(
                 _("The tool-call parser of {model} is not known. {why}").format(model=name, why=guess.why),
                 _("Name it with [model] parser. The parser finder tries all of them on a running model."),
             )

@@ -39,6 +39,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     pipeline_parallel_size: int
     verdict: Verdict
     reasons: tuple[Reason, ...]
+    tokens_per_second: float | None = None
+    """Of one stream, at most: what the bandwidth of the memory allows; None when too little is known."""
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ Each takes a journey and returns it with the result; screens call them from a wo
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -21,10 +22,10 @@ from wizard.compat import (
     matrix,
     version_for,
 )
-from wizard.errors import UnknownNameError, UsageError
+from wizard.errors import RefusedError, UnknownNameError, UsageError
 from wizard.fetch import Order, presence
 from wizard.flow.answers import key_variable
-from wizard.flow.journey import Journey, need
+from wizard.flow.journey import Cancelled, Journey, need
 from wizard.flow.recipes import needs_of
 from wizard.i18n import _
 from wizard.machine import (
@@ -138,9 +139,11 @@ def rate_models(journey: Journey) -> Journey:
     return msgspec.structs.replace(journey, rows=rows)
 
 
-def choose_model(journey: Journey) -> Journey:
-    """Step Model, second half: the model asked for, else the best that works."""
-    machine = need(journey.machine)
+def choose_model(journey: Journey, cancel: threading.Event | None = None) -> Journey:
+    """Step Model, second half: the model asked for, else the best that works.
+
+    Raises Cancelled when ``cancel`` is set while the hub is asked about a model outside the catalogue.
+    """
     runtime = need(journey.runtime)
     answers = journey.answers.model
     wishes = Wishes(
@@ -156,17 +159,27 @@ def choose_model(journey: Journey) -> Journey:
         row = find_row(journey.rows, entry, answers.id or "", answers.variant)
         choice = choose(row, runtime, wishes)
     else:
-        name = answers.id or Path(answers.path or "").name
-        choice = choose_checkpoint(
-            name,
-            machine,
+        choice = _outside(journey, wishes, cancel or threading.Event())
+    return msgspec.structs.replace(journey, choice=choice)
+
+
+def _outside(journey: Journey, wishes: Wishes, cancel: threading.Event) -> Choice:
+    answers, runtime = journey.answers, need(journey.runtime)
+    try:
+        return choose_checkpoint(
+            answers.model.id or Path(answers.model.path or "").name,
+            need(journey.machine),
             runtime,
             wishes,
-            journey.answers.machine.gpus,
+            answers.machine.gpus,
             settings=engine_settings(journey, runtime),
-            offline=journey.answers.serve.offline,
+            offline=answers.serve.offline,
+            cancel=cancel,
         )
-    return msgspec.structs.replace(journey, choice=choice)
+    except RefusedError:
+        if cancel.is_set():
+            raise Cancelled(_("Reading the model was stopped.")) from None
+        raise
 
 
 def _catalogue_entry(name: str | None, path: str | None) -> catalog.Model | None:

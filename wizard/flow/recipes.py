@@ -38,6 +38,7 @@ def save_script(wanted: Recipe, found: Offer, file: Path) -> None:
     """Write a recipe as a script. Raises RefusedError when there is none, UsageError for a foreign file."""
     if not wanted.steps:
         raise RefusedError(wanted.title, wanted.why)
+    file = file.expanduser()
     if file.exists() and not _is_ours(file):
         raise UsageError(
             _("{path} exists and is not a script of this program.").format(path=file),
@@ -47,12 +48,18 @@ def save_script(wanted: Recipe, found: Offer, file: Path) -> None:
 
 
 def run_recipe(
-    journey: Journey, wanted: Recipe, number: int, emit: Emit, cancel: threading.Event, terminal: Terminal
+    journey: Journey,
+    wanted: Recipe,
+    number: int,
+    emit: Emit,
+    cancel: threading.Event,
+    terminal: Terminal,
+    leave: threading.Event | None = None,
 ) -> None:
-    """Do one step, counted from 0. What was started here is stopped when it is cancelled or interrupted.
+    """Do one step, counted from 0. ``cancel`` stops what goes on, ``leave`` leaves it to itself.
 
-    One that was found running is only watched no longer. On a recorded machine it tells of the step and does
-    nothing. Raises InstallError, RefusedError, Cancelled.
+    An interrupt stops what was started here, not what was found running. On a recorded machine the step is
+    told of, and nothing is done. Raises InstallError, RefusedError, Cancelled.
     """
     step = wanted.steps[number]
     if journey.simulated:
@@ -61,7 +68,15 @@ def run_recipe(
         return
     theirs = recipe.running_step(wanted) == number
     try:
-        done = recipe.run_step(wanted, number, emit, cancel, terminal, offline=journey.answers.serve.offline)
+        done = recipe.run_step(
+            wanted,
+            number,
+            emit,
+            cancel,
+            terminal,
+            leave=leave,
+            offline=journey.answers.serve.offline,
+        )
     except KeyboardInterrupt:
         if not theirs:
             recipe.stop_step(wanted, number)

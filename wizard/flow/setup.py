@@ -16,6 +16,7 @@ from wizard.flow import client, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
+from wizard.flow.selection import missing_gib
 from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
 from wizard.opencode import Proof
@@ -136,18 +137,13 @@ def chosen(journey: Journey) -> ChosenEvent:
         max_model_len=journey.budget.max_model_len if journey.budget else None,
         limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
-        download_gib=0.0 if nothing else _without(choice.weights_gib, found.bytes),
+        download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
         start_minutes=start_minutes(choice.weights_gib),
         reasons=choice.reasons,
         plan=plan.id,
         command=plan.argv,
     )
-
-
-def _without(weights_gib: float | None, there_bytes: int) -> float | None:
-    """What is still missing of the weights, GiB."""
-    return None if weights_gib is None else max(0.0, weights_gib - there_bytes / (1 << 30))
 
 
 def start_minutes(weights_gib: float | None) -> float | None:

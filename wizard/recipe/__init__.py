@@ -5,7 +5,6 @@ from wizard.recipe.host import home_of, tools_of
 from wizard.recipe.run import (
     Emit,
     Terminal,
-    check,
     installed,
     next_step,
     run_step,
@@ -26,6 +25,7 @@ from wizard.recipe.types import (
     StepStarted,
     Tools,
 )
+from wizard.recipe.words import environment_facts, step_facts, step_title
 
 __all__ = [
     "HEAD",
@@ -41,7 +41,7 @@ __all__ = [
     "StepStarted",
     "Terminal",
     "Tools",
-    "check",
+    "environment_facts",
     "home_of",
     "installed",
     "next_step",
@@ -49,6 +49,8 @@ __all__ = [
     "pick",
     "run_step",
     "running_step",
+    "step_facts",
+    "step_title",
     "steps_done",
     "stop_step",
     "tools_of",

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from wizard import paths
-from wizard.errors import InstallError
+from wizard.errors import InstallError, UsageError
 from wizard.i18n import _
 
 _START_S = 20.0
@@ -62,8 +62,17 @@ class StepFiles(msgspec.Struct, frozen=True):
 
 def prepare(files: StepFiles, script: str) -> Path:
     """Write the scripts of a fresh attempt; returns the one that leads it. Raises UsageError (disk full)."""
-    for old in (files.code, files.pid):
-        old.unlink(missing_ok=True)
+    try:
+        files.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for old in (files.code, files.pid):
+            old.unlink(missing_ok=True)
+        # Ours, before somebody else, as root, appends to it.
+        files.log.touch(mode=0o600)
+    except OSError as error:
+        raise UsageError(
+            _("Cannot write {path}: {reason}.").format(path=files.folder, reason=error.strerror or error),
+            _("Free some space or choose another folder."),
+        ) from error
     paths.write_atomic(files.script, script.encode(), 0o700)
     words = {
         "field": _STARTED_FIELD,
@@ -72,8 +81,6 @@ def prepare(files: StepFiles, script: str) -> Path:
     }
     wrapper = files.folder / f"{files.name}.run"
     paths.write_atomic(wrapper, _WRAPPER.format(**words).encode(), 0o700)
-    # Ours before somebody else, as root, appends to it.
-    files.log.touch(mode=0o600)
     return wrapper
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from wizard import paths
 from wizard.child import run_child
-from wizard.errors import InstallError, RefusedError, UsageError
+from wizard.errors import InstallError, RefusedError
 from wizard.i18n import _
 from wizard.recipe import job
 from wizard.recipe.job import StepFiles
@@ -73,12 +73,14 @@ def run_step(
     cancel: threading.Event,
     terminal: Terminal,
     *,
+    leave: threading.Event | None = None,
     offline: bool = False,
 ) -> bool:
     """Do a step, unless its check is passed already, and prove it; one that runs already is gone on with.
 
-    Blocks. False: ``cancel`` was set, and nothing of it is running. Raises InstallError, with the last lines,
-    when it or its check fails; RefusedError for a recorded machine, and offline for what needs the network.
+    Blocks. False: ``cancel`` was set, and nothing of it is running; or ``leave`` was set before, and it goes
+    on. Raises InstallError, with the last lines, when it or its check fails; RefusedError for a recorded
+    machine, and offline for what needs the network.
     """
     step = recipe.steps[number]
     _refuse(recipe, step, offline)
@@ -97,8 +99,8 @@ def run_step(
     passed, shown = (False, "") if resumed else check(step, cancel)
     if passed or cancel.is_set() or not step.commands:
         return _conclude(recipe, step, emit, cancel, passed, shown, before=bool(step.commands))
-    _do(step, files, emit, cancel, terminal, resumed)
-    if cancel.is_set():
+    _do(step, files, emit, cancel, leave or threading.Event(), terminal, resumed)
+    if cancel.is_set() or job.is_running(files):
         return False
     passed, shown = check(step, cancel)
     return _conclude(recipe, step, emit, cancel, passed, shown, before=False)
@@ -149,6 +151,7 @@ def _do(
     files: StepFiles,
     emit: Emit,
     cancel: threading.Event,
+    leave: threading.Event,
     terminal: Terminal,
     resumed: bool,
 ) -> None:
@@ -164,10 +167,12 @@ def _do(
             terminal(lambda: job.spawn_as_root(files, wrapper))
         else:
             job.spawn(files, wrapper)
-    _follow(step, files, emit, cancel)
+    _follow(step, files, emit, cancel, leave)
 
 
-def _follow(step: RecipeStep, files: StepFiles, emit: Emit, cancel: threading.Event) -> None:
+def _follow(
+    step: RecipeStep, files: StepFiles, emit: Emit, cancel: threading.Event, leave: threading.Event
+) -> None:
     """Tell what the commands write until they end; an end from outside, or none in time, is a failure."""
     last: list[str] = []
     with files.log.open("rb") as log:
@@ -179,8 +184,10 @@ def _follow(step: RecipeStep, files: StepFiles, emit: Emit, cancel: threading.Ev
             if job.exit_code(files) is not None or not running:
                 _judge(step, job.exit_code(files), last)
                 return
-            if cancel.is_set():
+            # In this order: whoever leaves sets `leave` first.
+            if cancel.is_set() and not leave.is_set():
                 job.stop(files)
+            if cancel.is_set() or leave.is_set():
                 return
             if job.runs_for_s(files) > step.deadline_s:
                 job.stop(files)
@@ -263,12 +270,4 @@ def _folder(recipe: Recipe) -> Path:
 
 
 def _files(recipe: Recipe, number: int) -> StepFiles:
-    folder = _folder(recipe)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise UsageError(
-            _("Cannot write {path}: {reason}.").format(path=folder, reason=error.strerror or error),
-            _("Free some space or choose another folder."),
-        ) from error
-    return StepFiles(folder, f"{number + 1:02}-{recipe.steps[number].id}")
+    return StepFiles(_folder(recipe), f"{number + 1:02}-{recipe.steps[number].id}")

@@ -24,7 +24,7 @@ check() { # COMMAND EXPECTED UNWANTED: it succeeds, and its output shows the one
   local output
   output=$(bash -c "$1" 2>&1 </dev/null) || return 1
   if [ -n "$2" ]; then grep -Eq -- "$2" <<<"$output" || return 1; fi
-  if [ -n "$3" ]; then ! grep -Eq -- "$3" <<<"$output"; fi
+  if [ -n "$3" ] && grep -Eq -- "$3" <<<"$output"; then return 1; fi
 }
 """
 
