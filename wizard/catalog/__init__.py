@@ -1,6 +1,6 @@
 """What is known about GPUs, models, parsers, weight formats, vLLM and opencode, with the user's additions."""
 
-from wizard.catalog.host import HostFacts, host_facts
+from wizard.catalog.host import HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
     clear_cache,
     find_model,
@@ -56,6 +56,7 @@ __all__ = [
     "LeakMarker",
     "LimitsRow",
     "LogFormat",
+    "LowPower",
     "MemoryFacts",
     "MemoryUtilization",
     "MilestonePattern",

@@ -26,11 +26,14 @@ from wizard.flow.prepare import (
     make_plan,
     rate_models,
     record_machine,
+    recording_name,
+    save_machine,
 )
+from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
-from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
+from wizard.flow.serving import Cancelled, connect, launch, stop_server
 from wizard.flow.setup import (
     TITLES,
     CheckEvent,
@@ -98,9 +101,11 @@ __all__ = [
     "rate_models",
     "receipt_path",
     "record_machine",
+    "recording_name",
     "rehearse_on",
     "resume",
     "run_setup",
+    "save_machine",
     "save_progress",
     "skip",
     "smoke_test",
