@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on, work
@@ -12,11 +13,13 @@ from textual.widgets import OptionList, Static
 
 from screens import wording
 from screens.base import COMMON_KEYS, StepScreen
+from screens.checkwords import check_title
 from screens.moves import Move
 from screens.widgets.checklist import CheckList, item_at
-from screens.widgets.modals import MachineModal
+from screens.widgets.modals import AskModal, MachineModal
+from screens.widgets.status import Status
 from wizard import flow
-from wizard.flow import Step
+from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 
 TITLE_WIDTH = 15
@@ -30,14 +33,19 @@ class MachineScreen(StepScreen, inherit_bindings=False):
     HELP = N_(
         "Every GPU with its compute capability, memory and bandwidth, then the checks of the host. "
         "A check that is not OK says below what to do; look again afterwards. "
-        "Nothing here has to be OK to go on, but a FAIL will meet you again."
+        "Nothing here has to be OK to go on, but a FAIL will meet you again. "
+        "Saving writes this machine down without what names it or you, for others to rehearse on."
     )
     CSS_PATH = "machine.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "again", N_("look again"), id="again"),
+        Binding("s", "save", N_("save this machine"), id="save"),
         Binding("p", "practise", N_("practise on a recorded machine"), id="practise"),
         *COMMON_KEYS,
     ]
+
+    _saved = ""
+    """Where this machine is being written down; empty: it is not."""
 
     def compose_body(self) -> ComposeResult:
         """Machine, GPUs, checks, and the whole of the highlighted check."""
@@ -59,6 +67,33 @@ class MachineScreen(StepScreen, inherit_bindings=False):
             _("Looking at this machine…"),
             lambda journey: flow.look_at_machine(flow.forget(journey, Step.MACHINE)),
         )
+
+    @work
+    async def action_save(self) -> None:
+        """Write this machine down for others; what is shown here stays as it is."""
+        question = _("File to write")
+        given = await self.app.push_screen_wait(
+            AskModal(_("Save this machine"), ((question, flow.recording_name()),))
+        )
+        if given is not None:
+            self._saved = given[0]
+            self.perform(_("Reading this machine and writing it down…"), self._save)
+
+    def _save(self, journey: Journey) -> Journey:
+        flow.save_machine(journey, Path(self._saved))
+        return journey
+
+    def done(self) -> None:
+        """The machine was looked at, or written down."""
+        super().done()
+        if self._saved:
+            self.query_one(Status).end(wording.recorded_in(self._saved))
+            self._saved = ""
+
+    def failed(self, error: BaseException) -> None:
+        """Nothing was written."""
+        self._saved = ""
+        super().failed(error)
 
     def show(self) -> None:
         """Draw the machine and its checks."""
@@ -84,7 +119,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         checks = self.query_one(CheckList)
         checks.clear_options()
         for check in journey.checks:
-            checks.add_line(check.status, wording.check_title(check.id), check.detail)
+            checks.add_line(check.status, check_title(check.id), check.detail)
         checks.highlighted = next((words.index(word) for word in ("fail", "warn") if word in words), 0)
         checks.focus()
 
@@ -102,10 +137,12 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         return self.journey.machine is not None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Practising is offered where there is nothing to work with."""
+        """Practising is offered where there is nothing to work with; saving, for a machine that is here."""
         if action == "practise":
             machine = self.journey.machine
             return machine is not None and not any(gpu.usable for gpu in machine.gpus)
+        if action == "save":
+            return False if self.journey.simulated else None if self.busy or not self.ready() else True
         return super().check_action(action, parameters)
 
     def reasons(self) -> list[str]:
@@ -113,7 +150,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         return [
             "\n".join(
                 (
-                    f"{wording.status_word(check.status)}  {wording.check_title(check.id)}",
+                    f"{wording.status_word(check.status)}  {check_title(check.id)}",
                     check.detail,
                     check.hint,
                 )

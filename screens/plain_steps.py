@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 
 from screens import figures, plain_recipe, wording
+from screens.checkwords import check_title
 from screens.dialogue import Dialogue
 from screens.lookups import recorded_machines
 from screens.moves import Move, Outcome
@@ -74,13 +76,20 @@ def machine(dialogue: Dialogue, journey: Journey) -> Outcome:
     found = flow.need(journey.machine)
     dialogue.say(wording.machine_head(found), *wording.gpu_lines(found))
     for check in journey.checks:
-        title = wording.check_title(check.id)
+        title = check_title(check.id)
         dialogue.say(f"{wording.status_word(check.status)}  {title}: {check.detail} {check.hint}".rstrip())
     options = [("next", _("Go on")), ("again", _("Look again"))]
     if not any(gpu.usable for gpu in found.gpus):
         dialogue.say(_("There is no NVIDIA GPU here that vLLM could use."))
         options.append(("practise", _("Rehearse on a recorded machine")))
-    match dialogue.choose(_("And now?"), options, "next"):
+    if not journey.simulated:
+        options.append(("save", _("Save this machine for others to rehearse on")))
+    while (reached := dialogue.choose(_("And now?"), options, "next")) == "save":
+        file = dialogue.text(_("File to write"), flow.recording_name())
+        dialogue.say(_("Reading this machine and writing it down…"))
+        flow.save_machine(journey, Path(file))
+        dialogue.say(wording.recorded_in(file))
+    match reached:
         case "again":
             return Outcome(Move.GO, flow.forget(journey, Step.MACHINE))
         case "practise":

@@ -31,38 +31,6 @@ FEW_GPUS = 3
 BAR_WIDTH = 24
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
-_CHECKS = {
-    "gpu": N_("GPU"),
-    "driver": N_("driver"),
-    "busy": N_("other programs"),
-    "memory": N_("memory"),
-    "disk": N_("disk"),
-    "shm": N_("shared memory"),
-    "swap": N_("swap"),
-    "port": N_("port"),
-    "proxy": N_("proxy"),
-    "identity": N_("system"),
-    "gpu-state": N_("GPU state"),
-    "visible": N_("visible GPUs"),
-    "p2p": N_("GPU to GPU"),
-    "disk-home": N_("disk of home"),
-    "disk-temporary": N_("temporary disk"),
-    "limits": N_("limits"),
-    "overcommit": N_("overcommit"),
-    "glibc": N_("C library"),
-    "secure-boot": N_("Secure Boot"),
-    "python": N_("Python headers"),
-    "compiler": N_("compiler"),
-    "nvcc": N_("nvcc"),
-    "numa": N_("libnuma"),
-    "installer": N_("installer"),
-    "docker": N_("Docker"),
-    "podman": N_("Podman"),
-    "linger": N_("lingering"),
-    "firewall": N_("firewall"),
-    "hugging-face": N_("Hugging Face"),
-    "kernel-log": N_("kernel log"),
-}
 
 
 def status_word(status: str) -> str:
@@ -70,16 +38,16 @@ def status_word(status: str) -> str:
     return _(_STATUS[status])
 
 
-def check_title(check_id: str) -> str:
-    """The name of a host check."""
-    return _(_CHECKS.get(check_id, check_id))
-
-
 def rehearsal(journey: Journey) -> str:
     """The label of a rehearsal, with the machine it plays on."""
     machine = journey.machine.simulated if journey.machine else None
     name = machine or journey.answers.machine.simulate or REHEARSAL_MACHINE
     return _("REHEARSAL on {machine} — nothing real is touched").format(machine=name)
+
+
+def recorded_in(path: str) -> str:
+    """Where this machine was written down."""
+    return _("Saved in {path}. Read it before you send it.").format(path=one_line(path))
 
 
 def machine_head(machine: Machine) -> str:

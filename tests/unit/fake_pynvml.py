@@ -28,6 +28,12 @@ H200: dict[str, Any] = {
     "nvmlDeviceGetPowerManagementDefaultLimit": 700000,
     "nvmlDeviceGetCurrentClocksEventReasons": 1,
     "nvmlDeviceGetRemappedRows": (0, 0, 0, 0),
+    "nvmlDeviceGetUtilizationRates": SimpleNamespace(gpu=0, memory=0),
+    "nvmlDeviceGetPowerUsage": 103302,
+    "nvmlDeviceGetClockInfo": lambda kind: {pynvml.NVML_CLOCK_SM: 345}[kind],
+    "nvmlDeviceGetBAR1MemoryInfo": SimpleNamespace(
+        bar1Total=274877906944, bar1Used=1703936, bar1Free=274876203008
+    ),
     "nvmlDeviceGetGpuFabricInfo": lambda info: _fill(info, state=3),
 }
 

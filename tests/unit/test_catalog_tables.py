@@ -46,7 +46,8 @@ def every_entry() -> list[Sourced]:
     entries += [*catalog.quantizations(), *opencode.base_prompt, *opencode.limits]
     entries += [*vllm.memory_utilization, *vllm.batch_default, *vllm.capability_support]
     host = catalog.host_facts()
-    entries += [host, host.memory, host.disk, host.limits, host.nvcc, host.kernel_log, host.stuck_gb10]
+    entries += [host, host.memory, host.disk, host.limits, host.nvcc, host.kernel_log, host.bar1]
+    entries += [host.governor, *host.low_power, *host.file_system]
     entries += [*host.glibc, *host.driver, *host.python, *host.xid, *host.gb10_twin]
     flags, runtimes = catalog.flag_facts(), catalog.runtime_facts()
     entries += [flags, flags.recorded, *flags.flag, *flags.variable]

@@ -100,11 +100,6 @@ def test_what_is_normal_under_load_or_at_rest(state: GpuState) -> None:
     assert found(with_gpus("h200", state=state), "gpu-state").status == "ok"
 
 
-def test_the_stuck_gb10_is_told_of_and_not_judged_at_rest() -> None:
-    check = found(load_machine("gb10"), "gpu-state")
-    assert (check.status, "under load only" in check.detail) == ("skip", True)
-
-
 @pytest.mark.parametrize(
     ("problem", "text"),
     [
@@ -195,3 +190,26 @@ def test_many_blocked_pairs_are_counted() -> None:
     gpus = tuple(msgspec.structs.replace(gpu, state=blocked) for gpu in machine.gpus)
     # 45 pairs, less six in each quad and the pair: those are joined by NVLink.
     assert "32 pairs" in found(msgspec.structs.replace(machine, gpus=gpus), "p2p").detail
+
+
+WIDE = GpuState(bar1_mib=32768, bar1_used_mib=3)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "status", "text"),
+    [
+        # 256 MiB is what a card shows without Resizable BAR.
+        ("rtx4090x2", GpuState(bar1_mib=256, bar1_used_mib=3), "warn", "Resizable BAR"),
+        ("rtx4090x2", WIDE, "ok", "32768 MiB"),
+        ("rtx4090x2", GpuState(bar1_mib=32768, bar1_used_mib=32000), "warn", "full"),
+        ("rtx4090x2", GpuState(), "skip", "could not be read"),
+        # Without peer-to-peer the window is not used, with NVLink it is not needed.
+        ("rtx4090x2", GpuState(bar1_mib=256, blocked_peers={"0": "x", "1": "x"}), None, ""),
+        ("h200x2", GpuState(bar1_mib=256), None, ""),
+        ("h200", GpuState(bar1_mib=256), None, ""),
+    ],
+)
+def test_the_window_to_each_others_memory(name: str, state: GpuState, status: str | None, text: str) -> None:
+    check = next((check for check in checks(with_gpus(name, state=state)) if check.id == "bar1"), None)
+    assert (check and check.status) == status
+    assert text in (f"{check.detail} {check.hint}" if check else "")

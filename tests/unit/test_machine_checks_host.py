@@ -13,7 +13,17 @@ import pytest
 
 from wizard.child import Outcome
 from wizard.machine import Check, Disk, Machine, SystemReading, checks, load_machine
-from wizard.machine.checks import containers, disk, identity, kernel, limits, memory, network, service, tools
+from wizard.machine.checks import (
+    containers,
+    disk,
+    identity,
+    kernel,
+    limits,
+    memory,
+    network,
+    service,
+    tools,
+)
 from wizard.machine.checks.subject import Probe, Subject
 
 HERE = msgspec.structs.replace(load_machine("h200"), simulated=None)
@@ -210,21 +220,6 @@ def test_this_python_is_held_against_the_versions_of_vllm(
     assert tools.python(host(tmp_path, load_machine("v100x10"))).status == "warn"
 
 
-@pytest.mark.parametrize(
-    ("output", "status", "text"),
-    [
-        ("inactive\ninactive\ninactive\n", "ok", "No firewall"),
-        ("active\ninactive\nactive\n", "ok", "ufw, nftables"),
-    ],
-)
-def test_firewalls(tmp_path: Path, output: str, status: str, text: str) -> None:
-    # systemctl is-active exits with 3 when one of them is not.
-    programs = {"systemctl": Outcome(3, output, "")}
-    check = network.firewall(host(tmp_path, programs=programs, files=SYSTEMD))
-    assert (check.status, text in check.detail) == (status, True)
-    assert network.firewall(host(tmp_path / "other")).status == "skip"
-
-
 SECRET = "hf_doNotShowThis"
 
 
@@ -308,6 +303,75 @@ def test_a_temporary_folder_without_programs_or_without_room() -> None:
     full = (Disk(purpose="temporary", path="/tmp/a b", total_gib=4, free_gib=0.5),)
     check = disk.temporary(Subject(machine=msgspec.structs.replace(HERE, disks=full)))
     assert (check.status, check.command) == ("warn", "df -h '/tmp/a b'")
+
+
+def with_disks(machine: Machine = HERE, **disks: dict[str, Any]) -> Subject:
+    found = tuple(
+        Disk(**{"purpose": purpose, "path": f"/{purpose}", "total_gib": 900, "free_gib": 400, **fields})
+        for purpose, fields in disks.items()
+    )
+    return Subject(machine=msgspec.structs.replace(machine, disks=found))
+
+
+def test_room_for_images_where_they_are_kept() -> None:
+    assert disk.images(with_disks(models={})) is None
+    room = disk.images(with_disks(docker={"path": "/big/docker"}, podman={}))
+    assert room is not None
+    assert (room.status, "Docker keeps images (/big/docker)" in room.detail) == ("ok", True)
+    assert "Podman keeps images (/podman)" in room.detail
+    assert "could not be asked" not in room.detail
+    # vLLM's image has 25 GB (vllm-project/vllm, issue 17163).
+    full = disk.images(with_disks(docker={"free_gib": 20, "assumed": True}))
+    assert full is not None
+    assert (full.status, "data-root" in full.hint, "could not be asked" in full.detail) == (
+        "warn",
+        True,
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "text"),
+    [
+        ("ext4", "ok", ""),
+        ("zfs", "ok", ""),
+        ("nfs4", "warn", "over the network"),
+        ("fuse.sshfs", "warn", "over the network"),
+        ("overlay", "warn", "gone with it"),
+        ("tmpfs", "warn", "after a restart"),
+        ("vfat", "warn", "symbolic links"),
+        ("fuseblk", "warn", "symbolic links"),
+        ("9p", "warn", "another system"),
+        (None, "skip", "could not be read"),
+    ],
+)
+def test_the_file_system_of_the_models(kind: str | None, status: str, text: str) -> None:
+    check = disk.file_system(with_disks(models={"file_system": kind}))
+    assert (check.status, text in check.detail) == (status, True)
+
+
+def test_a_drive_of_windows_is_named_under_wsl() -> None:
+    wsl = msgspec.structs.replace(HERE, wsl=True)
+    check = disk.file_system(with_disks(wsl, models={"file_system": "9p", "path": "/mnt/c/models"}))
+    assert (check.status, check.command) == ("warn", "findmnt -T /mnt/c/models")
+    assert "drive of Windows" in check.detail
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "text"),
+    [
+        ({"governors": ("performance",), "frequency_driver": "intel_pstate"}, "ok", "performance"),
+        ({"governors": ("schedutil",), "frequency_driver": "cppc_cpufreq"}, "ok", "schedutil"),
+        ({"governors": ("powersave",), "frequency_driver": "acpi-cpufreq"}, "warn", "cpupower"),
+        ({"governors": ("performance", "powersave"), "frequency_driver": None}, "warn", "lowest clock"),
+        # There powersave is what schedutil is elsewhere: docs.kernel.org, intel_pstate.
+        ({"governors": ("powersave",), "frequency_driver": "intel_pstate"}, "ok", "on demand"),
+        ({}, "skip", "virtual machine"),
+    ],
+)
+def test_the_governor_of_the_processors_clock(fields: Any, status: str, text: str) -> None:
+    check = limits.governor(system(**fields))
+    assert (check.status, text in f"{check.detail} {check.hint}") == (status, True)
 
 
 def test_a_small_home_names_what_can_be_moved() -> None:

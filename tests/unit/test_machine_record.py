@@ -55,7 +55,9 @@ OWNED = Reading(
                 GpuProcess(pid=4242, name="python3.12", used_mib=20000),
                 GpuProcess(pid=4243, name="acme-secret-project", used_mib=512),
             ),
-            state=GpuState(ecc=True, power_default_w=700.0, fabric="completed"),
+            state=GpuState(
+                ecc=True, power_default_w=700.0, fabric="completed", busy_percent=97, bar1_mib=262144
+            ),
             errors={"display_active": "NotSupported"},
         ),
         GpuReading(
@@ -77,6 +79,7 @@ OWNED = Reading(
         Disk(purpose="models", path="/data/alice/acme/hub", total_gib=3000.5, free_gib=1200.25),
         Disk(purpose="home", path="/home/alice", total_gib=900, free_gib=100),
         Disk(purpose="temporary", path="/scratch/alice", total_gib=10, free_gib=9),
+        Disk(purpose="docker", path="/data/alice/docker", total_gib=900, free_gib=100, file_system="xfs"),
         Disk(purpose="something new", path="/home/alice/x", total_gib=1, free_gib=1),
     ),
     shm=Disk(purpose="shm", path="/dev/shm", total_gib=62.9, free_gib=62.9),
@@ -222,6 +225,8 @@ def test_wrong_destinations_end_before_the_host_is_read(
     assert main(["detect", "--record", str(tmp_path)]) == 2
     assert main(["detect", "--record", str(tmp_path / "a" / "b")]) == 2
     assert main(["--simulate", "gb10", "detect", "--record", str(tmp_path / "c.json")]) == 2
+    assert here() == 0
+    assert main(["detect", "--record", "~nobody-of-this-name/m.json"]) == 2
     assert here() == 0
     assert not list(tmp_path.iterdir())
     capsys.readouterr()

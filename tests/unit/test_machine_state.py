@@ -26,6 +26,12 @@ def test_a_healthy_h200_as_recorded() -> None:
         slowdowns=(),
         remap_pending=False,
         fabric="completed",
+        busy_percent=0,
+        power_w=103.302,
+        sm_clock_mhz=345,
+        # nvidia-smi -q of the same card: BAR1 262144 MiB, 1 MiB used.
+        bar1_mib=262144,
+        bar1_used_mib=1,
     )
 
 

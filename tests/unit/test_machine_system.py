@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import platform
 import resource
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
+from wizard.machine.mounts import mount_of
 from wizard.machine.system import read_system
 
 BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
@@ -83,3 +86,62 @@ def test_numbers_and_the_module(tmp_path: Path) -> None:
     system = read_system(put(tmp_path, files))
     assert (system.overcommit, system.tasks) == (2, 4096)
     assert (system.module_version, system.module_open) == ("580.142", True)
+
+
+def test_the_clock_of_the_processor_by_the_policies_of_its_cores(tmp_path: Path) -> None:
+    cores = "sys/devices/system/cpu/cpufreq"
+    files: dict[str, str | bytes] = {
+        f"{cores}/policy0/scaling_governor": "powersave\n",
+        f"{cores}/policy4/scaling_governor": "performance\n",
+        f"{cores}/policy8/scaling_governor": "powersave\n",
+        f"{cores}/policy0/scaling_driver": "acpi-cpufreq\n",
+    }
+    system = read_system(put(tmp_path, files))
+    assert (system.governors, system.frequency_driver) == (("performance", "powersave"), "acpi-cpufreq")
+    assert read_system(tmp_path / "none").governors == ()
+
+
+MOUNTS = (
+    "rootfs / rootfs rw 0 0\n"
+    "/dev/sda1 / ext4 rw,relatime 0 0\n"
+    "server:/models /srv/my\\040models nfs4 rw,vers=4.2 0 0\n"
+    "tmpfs /srv/my\\040models/tmp tmpfs rw,noexec 0 0\n"
+    "short line\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/me", "ext4"),
+        ("/srv/my models/hub/not/yet", "nfs4"),
+        ("/srv/my models/tmp", "tmpfs"),
+        ("/srv/my modelsX", "ext4"),
+    ],
+)
+def test_the_file_system_of_a_path(tmp_path: Path, path: str, kind: str) -> None:
+    mount = mount_of(Path(path), put(tmp_path, {"proc/self/mounts": MOUNTS}))
+    assert mount is not None
+    assert mount.kind == kind
+
+
+def test_a_link_is_followed_to_the_file_system_it_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "big").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "big")
+    table = f"/dev/sda1 / ext4 rw 0 0\n/dev/sdb1 {tmp_path}/big xfs rw 0 0\n"
+    mount = mount_of(tmp_path / "link" / "hub", put(tmp_path, {"proc/self/mounts": table}))
+    assert mount is not None
+    assert mount.kind == "xfs"
+    assert mount_of(tmp_path, tmp_path / "none") is None
+
+
+def test_this_host_agrees_with_findmnt() -> None:
+    if shutil.which("findmnt") is None:
+        pytest.skip("findmnt is not here")
+    for path in (Path.home(), Path("/dev/shm")):
+        told = subprocess.run(
+            ["findmnt", "-no", "FSTYPE", "-T", str(path)], capture_output=True, text=True, check=True
+        )
+        mount = mount_of(path)
+        assert mount is not None
+        assert mount.kind == told.stdout.split()[-1]

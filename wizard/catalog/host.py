@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -31,6 +31,7 @@ class HostDisk(Sourced, frozen=True, kw_only=True):
     models_gib: Size
     software_gib: Size
     temporary_gib: Size
+    images_gib: Size
 
 
 class HostLimits(Sourced, frozen=True, kw_only=True):
@@ -86,11 +87,38 @@ class Xid(Sourced, frozen=True, kw_only=True):
     meaning: str
 
 
-class StuckGb10(Sourced, frozen=True, kw_only=True):
-    """How a GB10 shows, under load only, that it is stuck at low power, and how long to unplug it."""
+class LowPower(Sourced, frozen=True, kw_only=True):
+    """How a GPU shows, under load only, that it is stuck at low power, and how long to unplug it."""
 
+    gpu: str
+    """Its id in ``gpus.toml``."""
+    busy_percent: int
+    """From here on it counts as under load."""
     below_w: int
+    below_mhz: int
+    usual_mhz: int
     off_mains_s: int
+
+
+class Bar1(Sourced, frozen=True, kw_only=True):
+    """The window to a GPU's memory: the size that is small, the share in use that leaves nothing."""
+
+    small_mib: int
+    full_percent: int
+
+
+class Governor(Sourced, frozen=True, kw_only=True):
+    """Governors of the processor's clock that hold it down, and the drivers under which they do not."""
+
+    slow: tuple[str, ...]
+    on_demand_drivers: tuple[str, ...]
+
+
+class FileSystem(Sourced, frozen=True, kw_only=True):
+    """File systems on which models are better not kept, for one reason."""
+
+    kind: Literal["network", "container", "memory", "foreign", "shared"]
+    names: tuple[str, ...]
 
 
 class Gb10Twin(Sourced, frozen=True, kw_only=True):
@@ -112,7 +140,10 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     nvcc: CudaCompiler
     kernel_log: KernelLog
     xid: tuple[Xid, ...]
-    stuck_gb10: StuckGb10
+    low_power: tuple[LowPower, ...]
+    bar1: Bar1
+    governor: Governor
+    file_system: tuple[FileSystem, ...]
     gb10_twin: tuple[Gb10Twin, ...]
     known_programs: tuple[str, ...]
     """Beginnings of names that a recorded machine may keep, since they tell nothing about their owner."""

@@ -39,7 +39,7 @@ def detect(
     ] = None,
 ) -> int:
     """What this machine is. 0: nothing in the way; 1: a check failed."""
-    looked = look_at_machine(journey()) if record is None else record_machine(journey(), record.expanduser())
+    looked = look_at_machine(journey()) if record is None else record_machine(journey(), record)
     machine = need(looked.machine)
     if current().json:
         output.document({"machine": machine, "checks": looked.checks})

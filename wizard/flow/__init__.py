@@ -26,7 +26,10 @@ from wizard.flow.prepare import (
     make_plan,
     rate_models,
     record_machine,
+    recording_name,
+    save_machine,
 )
+from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
@@ -41,7 +44,7 @@ from wizard.flow.selection import (
     name_model,
     take_row,
 )
-from wizard.flow.serving import connect, launch, smoke_test, stop_server
+from wizard.flow.serving import connect, launch, stop_server
 from wizard.flow.setup import (
     TITLES,
     CheckEvent,
@@ -132,10 +135,12 @@ __all__ = [
     "rate_models",
     "receipt_path",
     "record_machine",
+    "recording_name",
     "rehearse_on",
     "resume",
     "run_recipe",
     "run_setup",
+    "save_machine",
     "save_progress",
     "save_script",
     "skip",

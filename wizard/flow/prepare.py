@@ -5,6 +5,7 @@ Each takes a journey and returns it with the result; screens call them from a wo
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -30,6 +31,7 @@ from wizard.flow.recipes import needs_of
 from wizard.i18n import _
 from wizard.machine import (
     Machine,
+    Reading,
     check_destination,
     checks,
     detect,
@@ -40,7 +42,7 @@ from wizard.machine import (
 from wizard.memory import EngineSettings
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
-from wizard.text import shell_join
+from wizard.text import one_line, shell_join
 
 REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
@@ -59,7 +61,12 @@ def look_at_machine(journey: Journey, thorough: bool = True) -> Journey:
 
 
 def record_machine(journey: Journey, file: Path) -> Journey:
-    """Step Machine on this host, which is also written down, redacted, for others to simulate.
+    """Step Machine on this host, which is also written down: see ``save_machine``."""
+    return _with_machine(journey, machine_from(save_machine(journey, file)), thorough=True)
+
+
+def save_machine(journey: Journey, file: Path) -> Reading:
+    """Read this host and write it down, redacted, for others to simulate; ``~`` is the home folder.
 
     Raises UsageError for a recorded machine, and for a file that exists or cannot be written.
     """
@@ -68,10 +75,26 @@ def record_machine(journey: Journey, file: Path) -> Journey:
             _("A recorded machine cannot be recorded again."),
             _("Leave --simulate out to record this host, or copy the file you have."),
         )
-    check_destination(file)
+    path = _in_home(file)
+    check_destination(path)
     reading = read_host()
-    write_recording(reading, file)
-    return _with_machine(journey, machine_from(reading), thorough=True)
+    write_recording(reading, path)
+    return reading
+
+
+def recording_name() -> str:
+    """A name in the home folder that no file has yet, to offer for a recording."""
+    names = (f"~/machine{number}.json" for number in ("", *(f"-{n}" for n in range(2, 100))))
+    return next((name for name in names if not os.path.lexists(Path(name).expanduser())), "~/machine.json")
+
+
+def _in_home(file: Path) -> Path:
+    try:
+        return file.expanduser()
+    except RuntimeError as error:
+        raise UsageError(
+            _("There is no folder {path}.").format(path=one_line(str(file))), _("Write the path out.")
+        ) from error
 
 
 def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey:
@@ -81,7 +104,7 @@ def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey
         raise UnknownNameError(
             _("GPU number"), str(min(unknown)), [str(gpu.index) for gpu in machine.gpus] or [_("none")]
         )
-    found = checks(machine, answers.serve.port, live=thorough)
+    found = checks(machine, answers.serve.port, answers.serve.host, live=thorough)
     return msgspec.structs.replace(journey, machine=machine, checks=found)
 
 

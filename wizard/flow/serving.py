@@ -37,7 +37,6 @@ from wizard.serve import (
     start,
 )
 from wizard.serve import stop as stop_run
-from wizard.smoke import SmokeCheck, run_smoke
 
 REHEARSAL_PACE_S = 4.0
 """How long the stand-in server takes to start: long enough to be watched."""
@@ -214,15 +213,6 @@ def thinks(journey: Journey) -> bool:
         return journey.choice.thinks
     entry = known_model(journey)
     return entry is not None and entry.thinks
-
-
-def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel: threading.Event) -> Journey:
-    """Step Smoke: real requests against the running server."""
-    server = need(journey.server)
-    report = run_smoke(server, api_key=key_of(journey.answers), on_check=on_check, cancel=cancel)
-    if cancel.is_set():
-        raise Cancelled(_("The smoke test was stopped."))
-    return msgspec.structs.replace(journey, smoke=report)
 
 
 def stop_server(journey: Journey) -> Journey:

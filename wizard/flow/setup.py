@@ -16,6 +16,7 @@ from wizard.flow import client, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
+from wizard.flow.qualify import smoke_test
 from wizard.flow.selection import missing_gib
 from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
@@ -208,7 +209,7 @@ def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_
         emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
     else:
         emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-        journey = serving.smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+        journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
     emit(StepEvent(step=Step.OPENCODE.value, title=_(TITLES[Step.OPENCODE])))
     journey = client.plan_configuration(journey)
     change = need(journey.change)

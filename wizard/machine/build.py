@@ -176,7 +176,12 @@ def _inert_process(process: GpuProcess) -> GpuProcess:
 
 
 def _inert_disk(disk: Disk) -> Disk:
-    return msgspec.structs.replace(disk, purpose=one_line(disk.purpose), path=one_line(disk.path))
+    return msgspec.structs.replace(
+        disk,
+        purpose=one_line(disk.purpose),
+        path=one_line(disk.path),
+        file_system=None if disk.file_system is None else one_line(disk.file_system),
+    )
 
 
 def _inert_card(card: PciCard) -> PciCard:
@@ -204,6 +209,8 @@ def _inert_state(state: GpuState) -> GpuState:
 
 
 def _inert_system(system: SystemReading) -> SystemReading:
-    texts = {name: getattr(system, name) for name in ("glibc", "iommu", "module_version")}
+    names = ("glibc", "iommu", "module_version", "frequency_driver")
+    texts = {name: getattr(system, name) for name in names}
     inert = {name: None if text is None else one_line(text) for name, text in texts.items()}
-    return msgspec.structs.replace(system, **inert)
+    governors = tuple(one_line(governor) for governor in system.governors)
+    return msgspec.structs.replace(system, governors=governors, **inert)

@@ -7,6 +7,7 @@ import platform
 
 from wizard.machine import host
 from wizard.machine.build import machine_from
+from wizard.machine.images import image_disks
 from wizard.machine.pci import card_problems, pci_cards
 from wizard.machine.recorded import load_machine
 from wizard.machine.smi import ask_smi
@@ -36,6 +37,9 @@ def read_host() -> Reading:
     nvml = _read_gpus()
     cards = pci_cards()
     problems = nvml.problems if nvml.gpus else card_problems(cards, nvml.problems)
+    container = host.container()
+    # From inside a container nobody pulls another one.
+    images = () if container else image_disks()
     return Reading(
         hostname=one_line(platform.node()) or None,
         arch=platform.machine(),
@@ -43,13 +47,13 @@ def read_host() -> Reading:
         kernel=platform.release(),
         product=host.product(),
         cpu_count=os.cpu_count() or 0,
-        container=host.container(),
+        container=container,
         wsl=host.is_wsl(),
         driver=nvml.driver,
         cuda=nvml.cuda,
         gpus=nvml.gpus,
         memory=host.memory(),
-        disks=host.disks(),
+        disks=(*host.disks(), *images),
         shm=host.shm(),
         system=read_system(),
         cards=cards,

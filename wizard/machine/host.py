@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard.machine.mounts import mount_of
 from wizard.machine.types import Disk, MemoryReading
 from wizard.text import one_line
 
@@ -113,14 +114,14 @@ def disks(environ: Mapping[str, str] = os.environ) -> tuple[Disk, ...]:
     places = {"models": models_folder(environ), "home": Path("~").expanduser()}
     with contextlib.suppress(OSError):
         places["temporary"] = Path(tempfile.gettempdir())
-    found = (_disk(purpose, path) for purpose, path in places.items())
+    found = (room(purpose, path) for purpose, path in places.items())
     return tuple(disk for disk in found if disk is not None)
 
 
 def shm(root: Path = _ROOT) -> Disk | None:
     """Shared memory, through which the processes of one engine talk; None where there is no such folder."""
     folder = root / "dev/shm"
-    return _disk("shm", folder) if folder.is_dir() else None
+    return room("shm", folder) if folder.is_dir() else None
 
 
 def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
@@ -131,7 +132,7 @@ def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return Path(os.path.expandvars(hub)).expanduser()
 
 
-def _disk(purpose: str, path: Path) -> Disk | None:
+def room(purpose: str, path: Path, assumed: bool = False) -> Disk | None:
     """The room on the file system of ``path``, or of the nearest folder above it that exists."""
     for folder in (path, *path.parents):
         try:
@@ -139,7 +140,15 @@ def _disk(purpose: str, path: Path) -> Disk | None:
         except OSError:
             continue
         total, free = (round(count / _GIB, 1) for count in (usage.total, usage.free))
-        return Disk(purpose=purpose, path=one_line(str(path)), total_gib=total, free_gib=free)
+        mount = mount_of(path)
+        return Disk(
+            purpose=purpose,
+            path=one_line(str(path)),
+            total_gib=total,
+            free_gib=free,
+            file_system=None if mount is None else one_line(mount.kind),
+            assumed=assumed,
+        )
     return None
 
 

@@ -29,6 +29,8 @@ _PLACES = {
     "home": "/home/operator",
     "temporary": "/tmp",  # noqa: S108 - written into a file, not used
     "shm": "/dev/shm",  # noqa: S108
+    "docker": "/var/lib/docker",
+    "podman": "/home/operator/.local/share/containers/storage",
 }
 """What stands for the real paths, which hold names of people and projects."""
 _ANY_PLACE = "/redacted"

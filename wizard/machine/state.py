@@ -27,6 +27,10 @@ def read_state(nvml: Any, device: Questions, mig: bool) -> GpuState:
     reasons = device.ask_either(
         "slowdowns", "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
     )
+    busy = device.ask("busy_percent", "nvmlDeviceGetUtilizationRates")
+    drawn_mw = device.ask("power_w", "nvmlDeviceGetPowerUsage")
+    clock = device.ask("sm_clock_mhz", "nvmlDeviceGetClockInfo", nvml.NVML_CLOCK_SM)
+    window = device.ask("bar1_mib", "nvmlDeviceGetBAR1MemoryInfo")
     return GpuState(
         ecc=None if ecc is None else bool(ecc[0]),
         persistence=None if persistence is None else bool(persistence),
@@ -35,6 +39,11 @@ def read_state(nvml: Any, device: Questions, mig: bool) -> GpuState:
         slowdowns=_slowdowns(reasons or 0),
         remap_pending=_remap_pending(device),
         fabric=_fabric(nvml, device),
+        busy_percent=None if busy is None else busy.gpu,
+        power_w=None if drawn_mw is None else drawn_mw / 1000,
+        sm_clock_mhz=clock,
+        bar1_mib=None if window is None else window.bar1Total // _MIB,
+        bar1_used_mib=None if window is None else window.bar1Used // _MIB,
         instances=tuple(_instances(nvml, device)) if mig else (),
     )
 

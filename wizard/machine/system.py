@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 from wizard.machine.host import cgroup_folders
+from wizard.machine.mounts import mount_of
 from wizard.machine.types import SystemReading
 from wizard.text import one_line
 
@@ -34,6 +35,8 @@ def read_system(root: Path = _ROOT) -> SystemReading:
         temporary_noexec=_noexec(root, Path(tempfile.gettempdir())),
         module_version=one_line(module) or None,
         module_open=_module_open(root),
+        governors=_frequency_words(root, "scaling_governor"),
+        frequency_driver=next(iter(_frequency_words(root, "scaling_driver")), None),
     )
 
 
@@ -85,15 +88,14 @@ def _tasks(root: Path) -> int | None:
 
 def _noexec(root: Path, folder: Path) -> bool | None:
     """Whether programs may not be started from ``folder``, by the mount it is on."""
-    best, options = "", None
-    for line in _text(root / "proc/self/mounts").splitlines():
-        fields = line.split()
-        if len(fields) < 4:
-            continue
-        place = fields[1].replace("\\040", " ")
-        if folder.is_relative_to(place) and len(place) >= len(best):
-            best, options = place, fields[3].split(",")
-    return None if options is None else "noexec" in options
+    mount = mount_of(folder, root)
+    return None if mount is None else "noexec" in mount.options
+
+
+def _frequency_words(root: Path, file: str) -> tuple[str, ...]:
+    """What the cores say in ``file``, each word once; nothing where the kernel does not set their clocks."""
+    files = (root / "sys/devices/system/cpu/cpufreq").glob(f"policy*/{file}")
+    return tuple(sorted({one_line(word) for each in files if (word := _text(each))}))
 
 
 def _module_open(root: Path) -> bool | None:

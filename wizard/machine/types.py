@@ -55,6 +55,14 @@ class GpuState(msgspec.Struct, frozen=True, kw_only=True):
     """Bad memory was found, and takes a restart to be set aside."""
     fabric: str | None = None
     """Whether an NVSwitch has taken the GPU in: ``completed``, ``in-progress``, ``not-started``."""
+    busy_percent: Count | None = None
+    """Share of the last moments (up to a second) in which anything ran on it."""
+    power_w: Size | None = None
+    """What it drew at the time of the reading."""
+    sm_clock_mhz: Count | None = None
+    bar1_mib: Count | None = None
+    """Size of the window (BAR1) through which other devices reach its memory."""
+    bar1_used_mib: Count | None = None
     instances: tuple[MigInstance, ...] = ()
     blocked_peers: Mapping[str, str] = {}
     """GPUs whose memory this one cannot reach without the host's, by index, each with NVML's reason."""
@@ -101,12 +109,19 @@ class MemoryReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """Room on one of the paths an installation fills. ``purpose``: models, home, temporary or shm."""
+    """Room on one of the paths an installation fills.
+
+    ``purpose``: models, home, temporary or shm; docker or podman for the folder in which that keeps images.
+    """
 
     purpose: str
     path: str
     total_gib: Size
     free_gib: Size
+    file_system: str | None = None
+    """As the kernel names it, such as ``ext4`` or ``nfs4``."""
+    assumed: bool = False
+    """The program whose folder it is could not be asked: its settings or its custom tell the path."""
 
 
 class NvmlReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +154,10 @@ class SystemReading(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the NVIDIA kernel module that is loaded."""
     module_open: bool | None = None
     """Whether it is NVIDIA's open kernel module."""
+    governors: tuple[str, ...] = ()
+    """How the clocks of the processor's cores are chosen, such as ``powersave``; each kind once."""
+    frequency_driver: str | None = None
+    """The kernel's driver behind the governor, such as ``intel_pstate``."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,13 +1,37 @@
-"""Room on the three paths an installation fills: models, home, temporary files."""
+"""Room on the paths an installation fills, and the kind of disk that models lie on."""
 
 from __future__ import annotations
 
 import shlex
 
 from wizard.catalog import host_facts
-from wizard.i18n import _
-from wizard.machine.checks.subject import Subject
+from wizard.i18n import N_, _
+from wizard.machine.checks.subject import Subject, unread
 from wizard.machine.types import Check, CheckStatus, Disk, Machine
+
+_ENGINES = {"docker": "Docker", "podman": "Podman"}
+_LOCAL_DISK = N_("Set HF_HOME to a folder on a disk of this machine.")
+_BAD_PLACES = {
+    "network": (N_("Every start reads all weights over the network, which takes long."), _LOCAL_DISK),
+    "container": (
+        N_("It belongs to the container: what is downloaded there is gone with it."),
+        N_("Mount a folder of the host and set HF_HOME to it: docker run -v ~/.cache/huggingface:..."),
+    ),
+    "memory": (
+        N_("It lies in the memory, which the model needs itself, and is empty after a restart."),
+        _LOCAL_DISK,
+    ),
+    "foreign": (
+        N_("It knows no symbolic links as Linux makes them, so that every file may be stored twice."),
+        N_("Set HF_HOME to a folder on a disk with a file system of Linux, such as ext4 or xfs."),
+    ),
+    "shared": (N_("It is a folder of another system, which is read slowly."), _LOCAL_DISK),
+    "windows": (
+        N_("It is a drive of Windows, which is read slowly from Linux."),
+        N_("Set HF_HOME to a folder of the Linux side, such as ~/.cache/huggingface."),
+    ),
+}
+"""What is wrong with a kind of file system, and what helps."""
 
 
 def models(subject: Subject) -> Check:
@@ -62,6 +86,46 @@ def temporary(subject: Subject) -> Check:
     status: CheckStatus = "ok" if disk.free_gib >= host_facts().disk.temporary_gib else "warn"
     hint = "" if status == "ok" else elsewhere
     return Check(id="disk-temporary", status=status, detail=detail, hint=hint, command=_df(disk))
+
+
+def images(subject: Subject) -> Check | None:
+    """Room where Docker or Podman would pull vLLM's image to."""
+    found = [(name, disk) for purpose, name in _ENGINES.items() if (disk := _find(subject.machine, purpose))]
+    if not found:
+        return None
+    wanted = host_facts().disk.images_gib
+    text = _("{free} GiB free where {program} keeps images ({path}).")
+    details = [text.format(free=f"{disk.free_gib:.0f}", program=name, path=disk.path) for name, disk in found]
+    if any(disk.assumed for _name, disk in found):
+        details.append(
+            _("Docker's service could not be asked; that path is from its settings, or the usual one.")
+        )
+    command = "; ".join(("docker info | grep 'Root Dir'", *(_df(disk) for _name, disk in found)))
+    if all(disk.free_gib >= wanted for _name, disk in found):
+        return Check(id="disk-images", status="ok", detail=" ".join(details), command=command)
+    hint = _(
+        "vLLM's image takes about {gib:.0f} GiB. Remove images you no longer need (docker image prune -a), "
+        "or move them to a larger disk: data-root in /etc/docker/daemon.json, root in "
+        "/etc/containerd/config.toml, or graphroot in Podman's storage.conf."
+    ).format(gib=wanted)
+    return Check(id="disk-images", status="warn", detail=" ".join(details), hint=hint, command=command)
+
+
+def file_system(subject: Subject) -> Check:
+    """Whether models lie on a kind of file system that serves them badly."""
+    disk = _find(subject.machine, "models")
+    if disk is None or disk.file_system is None:
+        return unread("file-system", "findmnt -T ~/.cache/huggingface")
+    command = f"findmnt -T {shlex.quote(disk.path)}"
+    detail = _("Models lie on {kind}.").format(kind=disk.file_system)
+    name = disk.file_system.lower()
+    kinds = [entry.kind for entry in host_facts().file_system if name in entry.names]
+    if not kinds:
+        return Check(id="file-system", status="ok", detail=detail, command=command)
+    windows = subject.machine.wsl and kinds[0] == "shared"
+    reason, hint = _BAD_PLACES["windows" if windows else kinds[0]]
+    detail = f"{detail} {_(reason)}"
+    return Check(id="file-system", status="warn", detail=detail, hint=_(hint), command=command)
 
 
 def _find(machine: Machine, purpose: str) -> Disk | None:

@@ -190,12 +190,6 @@ def _facts(machine: Machine) -> Iterator[str]:
         yield _("Memory errors are corrected (ECC).")
     if any(gpu.state.persistence is False for gpu in machine.gpus):
         yield _("Without persistence mode the first program after a pause starts slowly.")
-    if any(gpu.unified and "gb10" in gpu.name.lower() for gpu in machine.gpus):
-        stuck = host_facts().stuck_gb10
-        yield _(
-            "Whether it is stuck at low power shows under load only: if it stays below {watts} W there, take "
-            "it off the mains for {seconds} seconds."
-        ).format(watts=stuck.below_w, seconds=stuck.off_mains_s)
 
 
 def visible(subject: Subject) -> Check | None:

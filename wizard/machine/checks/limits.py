@@ -56,6 +56,33 @@ def overcommit(subject: Subject) -> Check:
     )
 
 
+def governor(subject: Subject) -> Check:
+    """How the processor's clock is set: it prepares every token that the GPU computes."""
+    system, facts = subject.machine.system, host_facts().governor
+    command = "cat /sys/devices/system/cpu/cpufreq/policy0/scaling_governor"
+    if not system.governors:
+        detail = _(
+            "Not known: the system does not show how the processor's clock is set, as in a virtual machine."
+        )
+        return Check(id="governor", status="skip", detail=detail, command=command)
+    words = {"names": ", ".join(system.governors), "driver": system.frequency_driver or "?"}
+    if not set(system.governors) & set(facts.slow):
+        detail = _("The processor's clock is set by {names} ({driver}).").format(**words)
+        return Check(id="governor", status="ok", detail=detail, command=command)
+    if system.frequency_driver in facts.on_demand_drivers:
+        detail = _("The processor's clock is set by {names}, which under {driver} rises on demand.")
+        return Check(id="governor", status="ok", detail=detail.format(**words), command=command)
+    return Check(
+        id="governor",
+        status="warn",
+        detail=_("The processor is kept at its lowest clock ({names}), which delays every token.").format(
+            **words
+        ),
+        hint=_("Until the next restart: sudo cpupower frequency-set -g performance"),
+        command=command,
+    )
+
+
 def glibc(subject: Subject) -> Check:
     """Whether ready-made builds of the newest vLLM run with this C library."""
     found, command = subject.machine.system.glibc, "ldd --version"

@@ -1,4 +1,4 @@
-"""Port, proxies, firewall, and the way to Hugging Face. Nothing here talks to another machine."""
+"""Port, proxies, and the way to Hugging Face. Nothing here talks to another machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from wizard.machine.types import Check
 from wizard.text import one_line
 
 _LOOPBACK = ("127.0.0.1", "localhost")
-_FIREWALLS = ("ufw", "firewalld", "nftables")
 
 
 def port(subject: Subject) -> Check:
@@ -88,26 +87,6 @@ def _proxies(probe: Probe) -> Mapping[str, str]:
         if name.lower().endswith("_proxy") and value:
             found[name.lower().removesuffix("_proxy")] = value
     return found
-
-
-def firewall(subject: Subject) -> Check:
-    """Whether one is active. It concerns servers that other machines are to reach."""
-    probe = subject.probe
-    command = "sudo ufw status verbose; sudo nft list ruleset"
-    if probe.which("systemctl") is None or not probe.exists("run/systemd/system"):
-        return Check(
-            id="firewall", status="skip", detail=_("Not known: it could not be read."), command=command
-        )
-    states = probe.run("systemctl", "is-active", *_FIREWALLS).output.split()
-    active = [name for name, state in zip(_FIREWALLS, states, strict=False) if state == "active"]
-    if not active:
-        detail = _("No firewall service is active.")
-        return Check(id="firewall", status="ok", detail=detail, command=command)
-    detail = _(
-        "{names} is active; its rules can be read by root only. They matter once other machines are to "
-        "use the server. Ports that Docker publishes go past ufw."
-    ).format(names=", ".join(active))
-    return Check(id="firewall", status="ok", detail=detail, command=command)
 
 
 def hugging_face(subject: Subject) -> Check:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from wizard.catalog import host_facts
 from wizard.i18n import N_, _
-from wizard.machine.checks.subject import Subject
-from wizard.machine.types import Check, Gpu, Machine
+from wizard.machine.checks.subject import Subject, unread
+from wizard.machine.types import Check, CheckStatus, Gpu, Machine
 
 _REASONS = {
     "chipset-not-supported": N_("the chipset does not do it"),
@@ -17,6 +18,7 @@ _REASONS = {
     "not-supported": N_("the driver does not do it for them"),
 }
 _COMMAND = "nvidia-smi topo -m; nvidia-smi topo -p2p r"
+_BAR1_COMMAND = "nvidia-smi -q -d MEMORY"
 
 
 def peer_to_peer(subject: Subject) -> Check | None:
@@ -48,6 +50,43 @@ def peer_to_peer(subject: Subject) -> Check | None:
         "Prefer one GPU, or GPUs that NVLink joins; across the others traffic goes through the host's memory."
     )
     return Check(id="p2p", status="warn", detail=" ".join(details), hint=hint, command=_COMMAND)
+
+
+def bar1(subject: Subject) -> Check | None:
+    """The windows to each other's memory, for GPUs that reach it over PCIe. Over NVLink none is needed."""
+    machine, facts = subject.machine, host_facts().bar1
+    usable = [gpu for gpu in machine.gpus if gpu.usable]
+    pairs = [pair for pair in combinations(usable, 2) if not _linked(machine, pair)]
+    over_pcie = [pair for pair in pairs if str(pair[1].index) not in pair[0].state.blocked_peers]
+    gpus = {gpu.index: gpu for pair in over_pcie for gpu in pair}.values()
+    known = [(gpu, gpu.state.bar1_mib) for gpu in gpus if gpu.state.bar1_mib]
+    if not over_pcie:
+        return None
+    if not known:
+        return unread("bar1", _BAR1_COMMAND)
+    small = [(gpu.index, mib) for gpu, mib in known if mib <= facts.small_mib < gpu.memory_mib]
+    full = [
+        gpu.index for gpu, mib in known if 100 * (gpu.state.bar1_used_mib or 0) >= facts.full_percent * mib
+    ]
+    if full:
+        text = _("The window (BAR1) to the memory of GPU {indices} is full: no other GPU can be let in.")
+        hint = _("Stop the programs that share memory between GPUs, then look again: nvidia-smi")
+        return _window("warn", text.format(indices=", ".join(map(str, full))), hint)
+    if small:
+        text = _("Other GPUs reach the memory of GPU {indices} through a window (BAR1) of {mib} MiB only.")
+        hint = _(
+            "Switch Above 4G Decoding and Resizable BAR on in the firmware (BIOS). Not every card can; "
+            "without it several GPUs work, more slowly."
+        )
+        indices = ", ".join(str(index) for index, _mib in small)
+        return _window("warn", text.format(indices=indices, mib=max(mib for _index, mib in small)), hint)
+    sizes = sorted({mib for _gpu, mib in known})
+    text = _("The windows to each other's memory (BAR1) are wide enough: {sizes} MiB.")
+    return _window("ok", text.format(sizes=", ".join(map(str, sizes))))
+
+
+def _window(status: CheckStatus, detail: str, hint: str = "") -> Check:
+    return Check(id="bar1", status=status, detail=detail, hint=hint, command=_BAR1_COMMAND)
 
 
 def _linked(machine: Machine, pair: tuple[Gpu, Gpu]) -> bool:

@@ -10,6 +10,7 @@ from wizard.i18n import _
 from wizard.machine.checks import (
     containers,
     disk,
+    firewall,
     gpus,
     identity,
     kernel,
@@ -17,6 +18,7 @@ from wizard.machine.checks import (
     memory,
     network,
     peers,
+    power,
     service,
     tools,
 )
@@ -35,16 +37,21 @@ _OF_THE_MACHINE: Mapping[str, _Judge] = {
     "driver": gpus.driver,
     "busy": gpus.busy,
     "gpu-state": gpus.state,
+    "low-power": power.low_power,
     "visible": gpus.visible,
     "p2p": peers.peer_to_peer,
+    "bar1": peers.bar1,
     "memory": memory.memory,
     "swap": memory.swap,
     "shm": memory.shm,
     "disk": disk.models,
     "disk-home": disk.home,
     "disk-temporary": disk.temporary,
+    "disk-images": disk.images,
+    "file-system": disk.file_system,
     "limits": limits.limits,
     "overcommit": limits.overcommit,
+    "governor": limits.governor,
     "glibc": limits.glibc,
     "secure-boot": limits.secure_boot,
 }
@@ -61,7 +68,7 @@ _OF_THIS_HOST: Mapping[str, _Look] = {
     "linger": service.linger,
     "port": network.port,
     "proxy": network.proxy,
-    "firewall": network.firewall,
+    "firewall": firewall.firewall,
     "hugging-face": network.hugging_face,
     "kernel-log": kernel.kernel_log,
 }
@@ -75,16 +82,18 @@ _HEAD_START_S = 1.0
 def checks(
     machine: Machine,
     port: int = 8000,
+    host: str = "127.0.0.1",
     live: bool = True,
     probe: Probe | None = None,
     deadline_s: float = DEADLINE_S,
 ) -> tuple[Check, ...]:
     """All checks, in the order in which one would look; at most ``deadline_s`` seconds together.
 
-    The ``live`` ones look at this very host: for a simulated machine they are skipped. Nothing is changed,
-    and nothing needs root; what could not be read is skipped and says so.
+    ``host`` and ``port`` are where a server is to listen. The ``live`` ones look at this very host: for a
+    simulated machine they are skipped. Nothing is changed, and nothing needs root; what could not be read is
+    skipped and says so.
     """
-    subject = Subject(machine=machine, port=port, probe=probe or Probe())
+    subject = Subject(machine=machine, host=host, port=port, probe=probe or Probe())
     judged = (judge(subject) for judge in _OF_THE_MACHINE.values())
     found = [check for check in judged if check is not None]
     if not live or machine.simulated is not None:

@@ -58,9 +58,10 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine to check, the port that a server is to have, and a way to look at this very host."""
+    """The machine to check, where a server is to listen, and a way to look at this very host."""
 
     machine: Machine
+    host: str = "127.0.0.1"
     port: int = 8000
     probe: Probe = msgspec.field(default_factory=Probe)
 
