@@ -18,7 +18,7 @@ from wizard.catalog.load import (
     vllm_facts,
     wire_formats,
 )
-from wizard.catalog.memory import Layout, MemoryFacts, memory_facts
+from wizard.catalog.memory import LayerFields, LayerKind, Layout, MemoryFacts, StateFields, memory_facts
 from wizard.catalog.types import (
     BasePrompt,
     BatchDefault,
@@ -52,6 +52,8 @@ __all__ = [
     "Flag",
     "GpuModel",
     "HostFacts",
+    "LayerFields",
+    "LayerKind",
     "Layout",
     "LeakMarker",
     "LimitsRow",
@@ -65,6 +67,7 @@ __all__ = [
     "Parser",
     "ParserKind",
     "Quantization",
+    "StateFields",
     "UnifiedMemory",
     "Variant",
     "VllmFacts",

@@ -25,29 +25,21 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     tie_word_embeddings: bool = False
     vision_config: Mapping[str, object] | None = None
 
-    layer_types: tuple[str, ...] | None = None
-    sliding_window: Count | None = None
-    use_sliding_window: bool | None = None
-    sliding_window_pattern: Count | None = None
-    full_attention_interval: Count | None = None
-
     kv_lora_rank: Count | None = None
     q_lora_rank: Count | None = None
     qk_nope_head_dim: Count | None = None
     qk_rope_head_dim: Count | None = None
     v_head_dim: Count | None = None
-    index_topk: Count | None = None
 
     linear_conv_kernel_dim: Count | None = None
     linear_key_head_dim: Count | None = None
     linear_num_key_heads: Count | None = None
     linear_num_value_heads: Count | None = None
     linear_value_head_dim: Count | None = None
-    mamba_ssm_dtype: str | None = None
 
-    num_experts: Count | None = None
-    n_routed_experts: Count | None = None
-    num_local_experts: Count | None = None
+    num_experts: int | None = None
+    n_routed_experts: int | None = None
+    num_local_experts: int | None = None
     num_experts_per_tok: Count | None = None
     moe_intermediate_size: Count | None = None
     shared_expert_intermediate_size: Count | None = None
@@ -88,15 +80,20 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_shape(config: Mapping[str, object]) -> ModelShape | None:
-    """The shape a config.json describes; None when it lacks the basic fields or they make no sense.
+    """The shape a config.json describes; None when it lacks the basic fields or they make no sense."""
+    try:
+        return msgspec.convert(text_fields(config), ModelShape)
+    except msgspec.ValidationError:
+        return None
+
+
+def text_fields(config: Mapping[str, object]) -> dict[str, object]:
+    """The fields that describe the language model.
 
     Of a multimodal checkpoint the text part counts: its fields lie under ``text_config``.
     """
-    nested = config.get("text_config")
     fields = dict(config)
+    nested = config.get("text_config")
     if isinstance(nested, Mapping):
         fields |= {key: value for key, value in nested.items() if key != "architectures"}
-    try:
-        return msgspec.convert(fields, ModelShape)
-    except msgspec.ValidationError:
-        return None
+    return fields

@@ -58,15 +58,10 @@ def _latent(shape: ModelShape, layers: LatentLayers) -> int | None:
     return layers.layers * (queries + hidden * layers.width + unpack + heads * value * hidden)
 
 
-def _linear(shape: ModelShape, layers: StateLayers) -> int | None:
-    if not (shape.linear_num_key_heads and shape.linear_key_head_dim):
-        return None
-    if not (shape.linear_num_value_heads and shape.linear_value_head_dim):
-        return None
-    keys = shape.linear_num_key_heads * shape.linear_key_head_dim
-    values = shape.linear_num_value_heads * shape.linear_value_head_dim
+def _linear(shape: ModelShape, layers: StateLayers) -> int:
+    keys, values = layers.groups * layers.state_dim, layers.heads * layers.head_dim
     # In: query, key, value and its gate, two figures a head for the decay. Out: the values.
-    return layers.layers * shape.hidden_size * (2 * keys + 3 * values + 2 * shape.linear_num_value_heads)
+    return layers.layers * shape.hidden_size * (2 * keys + 3 * values + 2 * layers.heads)
 
 
 def _feed_forward(shape: ModelShape) -> int | None:
