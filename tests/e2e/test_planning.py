@@ -227,6 +227,106 @@ CASES = {
     ),
 }
 
+SLIDES = (["sliding_attention"] * 3 + ["full_attention"]) * 3
+SCALED = dict.fromkeys(
+    ("attention_multiplier", "embedding_multiplier", "residual_multiplier", "logits_scaling"), 1.0
+)
+ROUTED = {
+    "n_routed_experts": 8,
+    "n_shared_experts": 1,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 256,
+    "first_k_dense_replace": 1,
+    "n_group": 1,
+    "topk_group": 1,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 1.0,
+}
+LOCAL = {"num_local_experts": 8, "num_experts_per_tok": 2}
+TIED = {"tie_word_embeddings": True}
+GELU = "gelu_pytorch_tanh"
+CASES |= {
+    "phi": Case("phi3", "Phi3ForCausalLM", {}, FULL),
+    "phi, experts": Case("phimoe", "PhiMoEForCausalLM", LOCAL, FULL),
+    "granite": Case("granite", "GraniteForCausalLM", SCALED, FULL),
+    "granite, experts": Case("granitemoe", "GraniteMoeForCausalLM", {**SCALED, **LOCAL}, FULL),
+    "olmo": Case("olmo2", "Olmo2ForCausalLM", {}, FULL),
+    "olmo, windows": Case(
+        "olmo3", "Olmo3ForCausalLM", {"layer_types": SLIDES, "sliding_window": 4096}, FULL | SLIDING
+    ),
+    "exaone": Case(
+        "exaone4",
+        "Exaone4ForCausalLM",
+        {"layer_types": SLIDES, "sliding_window": 4096, "sliding_window_pattern": 4},
+        FULL | SLIDING,
+    ),
+    "command": Case(
+        "cohere2",
+        "Cohere2ForCausalLM",
+        {"layer_types": SLIDES, "sliding_window": 4096, "logit_scale": 1.0, "layer_norm_eps": 1e-5, **TIED},
+        FULL | SLIDING,
+    ),
+    "gemma 2": Case(
+        "gemma2",
+        "Gemma2ForCausalLM",
+        {
+            "layer_types": ["sliding_attention", "full_attention"] * 6,
+            "sliding_window": 4096,
+            "query_pre_attn_scalar": 64,
+            "hidden_activation": GELU,
+            **TIED,
+        },
+        FULL | SLIDING,
+    ),
+    "glm": Case("glm4", "Glm4ForCausalLM", {"partial_rotary_factor": 0.5, "attention_bias": True}, FULL),
+    "glm, experts": Case("glm4_moe", "Glm4MoeForCausalLM", {**ROUTED, "use_qk_norm": True}, FULL),
+    "glm, compressed": Case("glm4_moe_lite", "Glm4MoeLiteForCausalLM", LATENT, {"MLAAttentionSpec"}),
+    "ernie": Case("ernie4_5", "Ernie4_5ForCausalLM", {"use_bias": False}, FULL),
+    "ernie, experts": Case(
+        "ernie4_5_moe",
+        "Ernie4_5_MoeForCausalLM",
+        {
+            "moe_num_experts": 8,
+            "moe_k": 2,
+            "moe_intermediate_size": 256,
+            "moe_layer_start_index": 1,
+            "moe_layer_end_index": 11,
+            "moe_layer_interval": 1,
+            "moe_num_shared_experts": 1,
+            "use_bias": False,
+            "moe_use_aux_free": True,
+        },
+        FULL,
+    ),
+    "hunyuan": Case("hunyuan_v1_dense", "HunYuanDenseV1ForCausalLM", {"use_qk_norm": True}, FULL),
+    "starcoder": Case(
+        "starcoder2",
+        "Starcoder2ForCausalLM",
+        {"use_bias": True, "norm_epsilon": 1e-5, "hidden_act": GELU, **TIED},
+        FULL,
+    ),
+    "nemotron": Case("nemotron", "NemotronForCausalLM", {"hidden_act": "relu2", "norm_eps": 1e-5}, FULL),
+    "mixtral": Case("mixtral", "MixtralForCausalLM", LOCAL, FULL),
+    "minimax": Case(
+        "minimax_m2",
+        "MiniMaxM2ForCausalLM",
+        {**LOCAL, "rotary_dim": 32, "use_qk_norm": True, "scoring_func": "sigmoid"},
+        FULL,
+    ),
+    "seed": Case("seed_oss", "SeedOssForCausalLM", {"attention_bias": True}, FULL),
+    "qwen 2, experts": Case(
+        "qwen2_moe", "Qwen2MoeForCausalLM", {**EXPERTS, "shared_expert_intermediate_size": 256}, FULL
+    ),
+    "ministral": Case("ministral3", "Ministral3ForCausalLM", {}, FULL),
+}
+UNCOUNTED = {
+    "wider heads without window",
+    "chunks",
+    "another size with a window",
+    "mamba among experts",
+}
+"""Where the weights are not counted, because their sizes are not all understood."""
+
 
 @pytest.fixture(scope="module")
 def planned(realkit: RealKit) -> dict[str, dict[str, Any]]:
@@ -274,5 +374,8 @@ def test_the_plan_is_vllms_own(planned: dict[str, dict[str, Any]], name: str) ->
 @pytest.mark.parametrize("name", CASES)
 def test_the_weights_are_vllms_own(planned: dict[str, dict[str, Any]], name: str) -> None:
     counted = weights_gib(CASES[name].config)
-    if counted is not None:
-        assert counted * (1 << 30) == pytest.approx(planned[name]["weight_bytes"], rel=0.01)
+    if name in UNCOUNTED:
+        assert counted is None
+    else:
+        assert counted is not None
+        assert counted * (1 << 30) == pytest.approx(planned[name]["weight_bytes"], rel=0.005)

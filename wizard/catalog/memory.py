@@ -11,9 +11,10 @@ import msgspec
 from wizard.catalog.source import bundled
 from wizard.catalog.types import Sourced
 
-LayerKind = Literal["full", "window", "chunk", "latent", "indexed", "state", "none"]
-"""What a layer keeps: keys and values of the whole context, of a window or of a chunk of it; one compressed
-vector a token, with an index beside it or without; a state of fixed size; nothing."""
+LayerKind = Literal["full", "window", "chunk", "latent", "indexed", "state", "mlp", "moe"]
+"""What a layer keeps: keys and values of the whole context, of a window or a chunk of it; one compressed
+vector a token, with an index beside it or without; a state of fixed size. Layers with a feed-forward only
+(``mlp`` and ``moe``) keep nothing."""
 
 
 class KvDtype(Sourced, frozen=True, kw_only=True):
@@ -75,6 +76,10 @@ class Layout(Sourced, frozen=True, kw_only=True):
     """All layers have a window as soon as the checkpoint states one."""
     unless: tuple[str, ...] = ()
     """Fields of config.json whose presence makes it something else."""
+    gated: bool = True
+    """Feed-forward layers have a gate: three matrices instead of two."""
+    countable: bool = True
+    """Its weights can be counted from config.json; the cache alone can always."""
 
 
 class Activation(Sourced, frozen=True, kw_only=True):

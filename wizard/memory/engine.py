@@ -132,11 +132,11 @@ def _activation_gib(shape: ModelShape, settings: EngineSettings) -> float:
     batch, sequences = settings.max_num_batched_tokens or 0, settings.max_num_seqs or 0
     tensor = settings.tensor_parallel_size
     inner = 0
-    if shape.experts == 0 or shape.first_k_dense_replace:
+    if shape.experts == 0 or shape.dense_layers:
         inner = 3 * (shape.intermediate_size or 0)
     if shape.experts:
         width = shape.expert_width or 0
-        inner = max(inner, (shape.num_experts_per_tok or 1) * (max(2 * width, shape.hidden_size) + width))
+        inner = max(inner, shape.active_experts * (max(2 * width, shape.hidden_size) + width))
     layers = batch * (inner / tensor + 4 * shape.hidden_size) * 2
     if shape.latent_width is not None:
         head = (shape.qk_nope_head_dim or 0) + (shape.v_head_dim or 0)

@@ -14,6 +14,9 @@ from wizard.memory.types import AttentionLayers, CacheLayers, CacheLayout, Laten
 _WIDE_STATES = {"float32": 4}
 """Bytes of an element of a state; every other type vLLM keeps it in has two."""
 
+_FEED_FORWARD = ("mlp", "moe")
+"""Layers that keep nothing."""
+
 _Fields = Mapping[str, object]
 
 
@@ -22,21 +25,15 @@ def cache_layout(config: Mapping[str, object]) -> CacheLayout | None:
 
     Nothing is guessed: only architectures of the tables are read, and only if all their fields are there.
     """
-    shape = read_shape(config)
-    if shape is None:
-        return None
-    layouts = memory_facts().layout
-    known = next((entry for entry in layouts if shape.architecture in entry.architectures), None)
-    if known is None:
+    shape, known = read_shape(config), known_layout(config)
+    kinds = layer_kinds(config)
+    if shape is None or known is None or kinds is None:
         return None
     fields = text_fields(config)
-    kinds = _kinds(fields, known, shape.num_hidden_layers)
-    if kinds is None:
-        return None
     layers = [
         _layer(kind, _own_fields(fields, place, len(kinds)), known)
         for place, kind in enumerate(kinds)
-        if kind != "none"
+        if kind not in _FEED_FORWARD
     ]
     if not layers or None in layers:
         return None
@@ -47,8 +44,22 @@ def cache_layout(config: Mapping[str, object]) -> CacheLayout | None:
     )
 
 
-def _kinds(fields: _Fields, known: Layout, layers: int) -> Sequence[LayerKind] | None:
+def known_layout(config: Mapping[str, object]) -> Layout | None:
+    """The table's entry for the checkpoint's architecture."""
+    shape = read_shape(config)
+    layouts = memory_facts().layout
+    return next((entry for entry in layouts if shape and shape.architecture in entry.architectures), None)
+
+
+def layer_kinds(config: Mapping[str, object]) -> Sequence[LayerKind] | None:
     """What every layer keeps, first to last; None when a layer is of a kind nobody described."""
+    shape, known = read_shape(config), known_layout(config)
+    if shape is None or known is None:
+        return None
+    return _kinds(text_fields(config), known, shape.num_hidden_layers)
+
+
+def _kinds(fields: _Fields, known: Layout, layers: int) -> Sequence[LayerKind] | None:
     if any(fields.get(name) is not None for name in known.unless):
         return None
     listed = next((fields[name] for name in known.listed if fields.get(name)), None)
@@ -67,7 +78,7 @@ def _listed(listed: object, fields: _Fields, known: Layout, layers: int) -> Sequ
     if not isinstance(listed, list | tuple | str) or len(listed) != layers:
         return None
     names = {**memory_facts().layer_names, **known.names}
-    understood = {known.main, known.other, "none"} | ({"window"} if known.window_when_set else set())
+    understood = {known.main, known.other, *_FEED_FORWARD} | ({"window"} if known.window_when_set else set())
     kinds = [kind for name in listed if (kind := names.get(str(name))) in understood and kind is not None]
     kept = layers - (_counted(fields, ("num_kv_shared_layers",)) or 0)
     return kinds[:kept] if len(kinds) == layers else None

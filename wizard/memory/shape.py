@@ -40,11 +40,22 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     num_experts: int | None = None
     n_routed_experts: int | None = None
     num_local_experts: int | None = None
+    moe_num_experts: int | None = None
     num_experts_per_tok: Count | None = None
+    moe_topk: int | None = None
+    moe_k: int | None = None
     moe_intermediate_size: Count | None = None
     shared_expert_intermediate_size: Count | None = None
+    moe_shared_expert_intermediate_size: Count | None = None
+    moe_latent_size: Count | None = None
     n_shared_experts: int | None = None
+    num_shared_experts: int | None = None
+    num_shared_expert: int | None = None
+    moe_num_shared_experts: int | None = None
     first_k_dense_replace: int | None = None
+    moe_layer_start_index: int | None = None
+    decoder_sparse_step: Count | None = None
+    mlp_layer_types: tuple[str, ...] | None = None
 
     @property
     def architecture(self) -> str:
@@ -64,7 +75,30 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def experts(self) -> int:
         """Routed experts of a layer; 0 for a dense model."""
-        return self.num_experts or self.n_routed_experts or self.num_local_experts or 0
+        return (
+            self.num_experts or self.n_routed_experts or self.num_local_experts or self.moe_num_experts or 0
+        )
+
+    @property
+    def active_experts(self) -> int:
+        """Routed experts a token goes through."""
+        return self.num_experts_per_tok or self.moe_topk or self.moe_k or 1
+
+    @property
+    def shared_experts(self) -> int:
+        """Experts every token goes through."""
+        return (
+            self.n_shared_experts
+            or self.num_shared_experts
+            or self.num_shared_expert
+            or self.moe_num_shared_experts
+            or 0
+        )
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without experts, before the first that has some."""
+        return self.first_k_dense_replace or self.moe_layer_start_index or 0
 
     @property
     def expert_width(self) -> int | None:
