@@ -90,6 +90,22 @@ def test_counted_weights_match_what_was_loaded(start: dict[str, Any]) -> None:
         assert counted / ranks == pytest.approx(loaded, abs=0.25)
 
 
+@pytest.mark.parametrize(("name", "published"), [("gpt-oss-120b", 60.8), ("gpt-oss-20b", 12.8)])
+def test_a_format_for_the_experts_alone(name: str, published: float) -> None:
+    """The sizes of the checkpoints in the model card (arXiv 2508.10925, table 1)."""
+    left_out = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+    config = model(name).config | {
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": left_out}
+    }
+    assert weights_gib(config, 4.25) == pytest.approx(published, rel=0.005)
+
+
+def test_experts_under_an_unknown_name_are_not_taken_for_a_dense_model() -> None:
+    config = dict(model("qwen3-coder-30b-a3b").config)
+    config["number_of_experts"] = config.pop("num_experts")
+    assert weights_gib(config) is None
+
+
 def test_gqa_takes_keys_and_values_of_every_layer() -> None:
     layout = layout_of(model("qwen3-coder-30b-a3b").config)
     assert layout.buckets == (AttentionLayers(layers=48, kv_heads=4, head_dim=128),)

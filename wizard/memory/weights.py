@@ -31,10 +31,18 @@ def weights_gib(config: Mapping[str, object], bits: float = _PLAIN_BITS) -> floa
     body = _feed_forward(shape, kinds, 3 if known.gated else 2)
     if body is None or None in mixers:
         return None
-    quantized = body + sum(mixer or 0 for mixer in mixers)
-    plain = shape.vocab_size * shape.hidden_size * (1 if shape.tie_word_embeddings else 2)
+    mixed = sum(mixer or 0 for mixer in mixers)
+    quantized, plain = (body, mixed) if _attention_is_plain(config) else (body + mixed, 0)
+    plain += shape.vocab_size * shape.hidden_size * (1 if shape.tie_word_embeddings else 2)
     plain += shape.num_hidden_layers * shape.hidden_size * shape.experts
     return (quantized * bits + plain * _PLAIN_BITS) / 8 / GIB
+
+
+def _attention_is_plain(config: Mapping[str, object]) -> bool:
+    """Whether the checkpoint leaves its whole attention out of its weight format."""
+    described = config.get("quantization_config")
+    left_out = described.get("modules_to_not_convert") if isinstance(described, Mapping) else None
+    return isinstance(left_out, list | tuple) and any(str(name).endswith("attn") for name in left_out)
 
 
 def _mixer(shape: ModelShape, layers: CacheLayers) -> int | None:
