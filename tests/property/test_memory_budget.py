@@ -113,5 +113,7 @@ def test_no_wish_gets_past_the_loop_check(window: int, output: int) -> None:
         found.context, found.input, found.output, found.reserved, found.base_prompt_tokens, window=window
     )
     too_short = output < opencode_facts().output_refuse_below
-    assert found.refused == (loop is not None or too_short)
+    # A turn, and the last messages that opencode never lets go.
+    crowded = found.input - found.reserved < found.base_prompt_tokens + 600 + 2000
+    assert found.refused == (loop is not None or too_short or crowded)
     assert found.output <= min(output, opencode_facts().output_cap)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from wizard.cli import client, looking, serving, walking
+from wizard.cli import budgeting, client, looking, serving, walking
 from wizard.cli.options import COMMON_HELP
 from wizard.errors import UsageError
 from wizard.i18n import _
@@ -25,7 +25,7 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
         ),
         ("runtime", looking.runtime, _("Find and ask the installed vLLM.")),
         ("models", looking.models, _("What works on this machine, and why.")),
-        ("budget", looking.budget, _("Memory and token arithmetic.")),
+        ("budget", budgeting.budget, _("Memory and token arithmetic.")),
         ("plan", looking.plan, _("The resolved launch plan; nothing is started.")),
         ("launch", serving.launch, _("Start vLLM and follow it until it answers.")),
         ("status", serving.status, _("What runs, and since when.")),

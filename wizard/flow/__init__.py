@@ -27,7 +27,9 @@ from wizard.flow.prepare import (
     rate_models,
     record_machine,
 )
+from wizard.flow.prompt import extra_parts, measure_first_prompt
 from wizard.flow.question import BudgetQuestion, compute_budget
+from wizard.flow.readback import longer_edit, widen
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.serving import Cancelled, connect, launch, smoke_test, stop_server
@@ -84,14 +86,17 @@ __all__ = [
     "diagnose",
     "diagnose_log",
     "examine",
+    "extra_parts",
     "find_runtime",
     "finish",
     "forget",
     "free_port",
     "launch",
     "load_answers",
+    "longer_edit",
     "look_at_machine",
     "make_plan",
+    "measure_first_prompt",
     "need",
     "plan_configuration",
     "prove",
@@ -107,5 +112,6 @@ __all__ = [
     "stop_server",
     "take_road",
     "undo",
+    "widen",
     "write_configuration",
 ]
