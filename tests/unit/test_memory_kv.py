@@ -28,6 +28,9 @@ GIB = 1 << 30
 STARTS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "memory_truth.json").read_text(encoding="utf-8")
 )["starts"]
+MEASURED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "memory_measured.json").read_text(encoding="utf-8")
+)["starts"]
 RECORDED = pytest.mark.parametrize("start", STARTS, ids=[start["case"] for start in STARTS])
 
 
@@ -73,6 +76,18 @@ def test_a_recorded_start_is_predicted(start: dict[str, Any]) -> None:
         assert low.max_model_len_fit + step <= said["estimated_max_len"] <= high.max_model_len_fit + step
     if said["available_kv_gib"] < 0:
         assert low.num_blocks == low.max_model_len_fit == low.cache_tokens == 0
+
+
+@pytest.mark.parametrize("start", MEASURED, ids=[start["case"] for start in MEASURED])
+def test_a_measured_start_is_predicted_to_the_token(start: dict[str, Any]) -> None:
+    said, settings, window = start["said"], settings_of(start), start["settings"]["max_model_len"]
+    layout = layout_of(start["config"])
+    low = kv_plan(layout, settings, said["available_kv_gib"] - 0.005, window)
+    high = kv_plan(layout, settings, said["available_kv_gib"] + 0.005, window)
+    assert low.cache_tokens <= said["kv_cache_tokens"] <= high.cache_tokens
+    if "num_gpu_blocks" in said:
+        assert low.num_blocks <= said["num_gpu_blocks"] <= high.num_blocks
+        assert low.block_size == said["block_size"]
 
 
 @RECORDED

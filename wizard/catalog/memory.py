@@ -83,11 +83,24 @@ class Layout(Sourced, frozen=True, kw_only=True):
 
 
 class Activation(Sourced, frozen=True, kw_only=True):
-    """The peak of vLLM's trial run. Sampler figures are bytes a sequence and vocabulary entry."""
+    """The peak of vLLM's trial run."""
 
-    sampler_bytes: int
-    first_runner_sampler_bytes: int
-    """With the older model runner, which sorts the whole vocabulary."""
+    fixed_mib: int
+    """Workspace of the matrix library."""
+    usual_hidden_copies: int
+    hidden_copies: Mapping[str, int]
+    """Copies of the hidden state beside a dense feed-forward, where an architecture is not like most."""
+    experts_in_place: tuple[str, ...]
+    """Architectures whose experts need no buffers of their own."""
+    ungated_experts: tuple[str, ...]
+    gathered_scores: float
+    """Copies of the scores where several GPUs hold parts of the vocabulary."""
+    sorted_score_bytes: int
+    """A sequence and vocabulary entry, with the older model runner, which sorts the whole vocabulary."""
+    sequence_bytes: int
+    """A sequence, with the older model runner."""
+    entry_bytes: int
+    """A vocabulary entry, with the older model runner."""
     second_runner_dense_since: str
     second_runner_since: str
     second_runner_early: tuple[str, ...]
@@ -96,17 +109,30 @@ class Activation(Sourced, frozen=True, kw_only=True):
     """Tokens that latent attention unpacks at once while it reads a prompt."""
 
 
+class Graphs(Sourced, frozen=True, kw_only=True):
+    """What vLLM sets aside for CUDA graphs before it has captured them, MiB."""
+
+    layer_mib: float
+    """A graph and layer."""
+    base_mib: float
+    sequence_mib: float
+    """A sequence of the largest batch that is captured."""
+    largest_batch: int
+    largest_batches: Mapping[str, int]
+    """Where an architecture captures larger ones."""
+    second_runner_since: str
+    """First version whose newer model runner sets something aside."""
+
+
 class Start(Sourced, frozen=True, kw_only=True):
-    """What is gone before the KV cache gets its share, beside weights and activations."""
+    """What is gone before the KV cache gets its share, beside weights, activations and graphs."""
 
     driver_reserve_mib: int
     """NVML counts it, CUDA does not see it."""
     context_gib: float
-    """What CUDA and its libraries take outside PyTorch."""
+    """What CUDA and its libraries take outside PyTorch, on a GPU that works alone."""
     communicator_gib: float
-    """NCCL's buffers, when GPUs work together."""
-    graphs_gib: float
-    """CUDA graphs, where vLLM counts them."""
+    """What is counted of it, and of the buffers for exchanging results, when GPUs work together."""
     system_reserve_gib: float
     """Left to the system where it shares the memory with the GPU."""
 
@@ -130,6 +156,7 @@ class MemoryFacts(Sourced, frozen=True, kw_only=True):
     layer_names: Mapping[str, LayerKind]
     layout: tuple[Layout, ...]
     activation: Activation
+    graphs: Graphs
     start: Start
 
 
