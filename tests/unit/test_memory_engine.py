@@ -18,7 +18,7 @@ STARTS: list[dict[str, Any]] = json.loads((DATA / "memory_truth.json").read_text
 MEASURED: list[dict[str, Any]] = json.loads((DATA / "memory_measured.json").read_text("utf-8"))["starts"]
 IN_DETAIL = [start for start in MEASURED if "bytes" in start]
 EXCHANGE_GIB = 0.875
-"""FlashInfer's buffers, which the measured starts ran without: between two GPUs nothing was set aside for it."""
+"""FlashInfer's buffers: the measured starts ran without them, so two GPUs had more left for the cache."""
 
 
 def gpu(**changes: Any) -> Gpu:
