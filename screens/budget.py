@@ -12,11 +12,12 @@ from textual.containers import Horizontal, VerticalScroll
 from textual.timer import Timer
 from textual.widgets import Input, Label, Static
 
-from screens import figures, wording
+from screens import estimates, figures, wording
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.fields import NumberField
 from screens.widgets.memorybar import MemoryBar
 from wizard import flow
+from wizard.budget import needs_trimming
 from wizard.errors import WizardError
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
@@ -24,7 +25,7 @@ from wizard.i18n import N_, _
 SETTLE_S = 0.4
 """How long a field rests before the plan is computed again."""
 
-STEPS = {"window": 4096, "output": 1024, "people": 1}
+STEPS = {"window": 4096, "output": 1024, "people": 1, "share": 1, "extra": 500}
 """What + and - add, by field."""
 
 
@@ -36,14 +37,19 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
     HELP = N_(
         "Window is vLLM's max model len, empty: as much as is sensible here. Answers is the longest answer "
         "opencode asks for, empty: by rule. People is how many may ask at the same moment. "
-        "The bar shows the memory of one GPU; letters say where a figure comes from. "
+        "Memory is the percentage vLLM may take. Extra prompt is what your instructions and MCP servers add "
+        "to every prompt, empty: estimated from your files; [m] lets opencode itself say it. "
+        "The bar shows the memory of one GPU; letters say where a figure comes from, [?] how it came about. "
         "opencode's limits below are written exactly so; limits that would make it loop are refused."
     )
     CSS_PATH = "budget.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("plus", "change(1)", N_("more"), id="more"),
         Binding("minus", "change(-1)", N_("less"), id="less"),
-        Binding("d", "halve", N_("KV cache in fp8, on/off"), id="fp8"),
+        Binding("d", "halve", N_("KV in fp8"), id="fp8"),
+        Binding("m", "measure", N_("measure prompt"), id="measure"),
+        Binding("t", "trim", N_("fewer tools"), id="trim"),
+        Binding("w", "widen", N_("longer window"), id="widen"),
         *COMMON_KEYS,
     ]
 
@@ -65,9 +71,17 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
             yield NumberField("" if budget.output is None else str(budget.output), id="output")
             yield Label(_("People at once"), markup=False)
             yield NumberField(str(budget.concurrency), id="people")
+        with Horizontal(id="more-fields"):
+            yield Label(_("Memory %"), markup=False)
+            yield NumberField(figures.percent(budget.gpu_memory_utilization), id="share")
+            yield Label(_("Extra prompt"), markup=False)
+            extra = budget.extra_prompt_tokens
+            yield NumberField("" if extra == "auto" else str(extra), id="extra")
+            yield Static(id="cache-type", markup=False)
         with VerticalScroll(id="figures"):
             yield Static(id="memory-title", markup=False)
             yield MemoryBar(id="memory")
+            yield Static(id="columns", markup=False)
             yield Static(id="tokens", markup=False)
             yield Static(id="verdict", markup=False)
 
@@ -103,12 +117,14 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         """Take over what the fields say; computing waits for them."""
         if self._timer is not None:
             self._timer.stop()
-        window, output, people = (self.query_one(f"#{name}", NumberField).number for name in STEPS)
+        number = {name: self.query_one(f"#{name}", NumberField).number for name in STEPS}
         wanted = msgspec.structs.replace(
             self.journey.answers.budget,
-            max_model_len=window or "auto",
-            output=output or None,
-            concurrency=people or 1,
+            max_model_len=number["window"] or "auto",
+            output=number["output"] or None,
+            concurrency=number["people"] or 1,
+            gpu_memory_utilization=min(share, 100) / 100 if (share := number["share"]) else None,
+            extra_prompt_tokens="auto" if number["extra"] is None else number["extra"],
         )
         self._take(flow.answer(self.journey, Step.BUDGET, budget=wanted))
 
@@ -133,7 +149,13 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         budget = self.journey.budget
         if budget is None:
             return 0
-        return {"window": budget.opencode.context, "output": budget.opencode.output}.get(field, 1)
+        share = budget.memory.gpu_memory_utilization if budget.memory else 0.0
+        return {
+            "window": budget.opencode.context,
+            "output": budget.opencode.output,
+            "share": round(100 * share),
+            "extra": budget.opencode.extra_prompt_tokens,
+        }.get(field, 1)
 
     def action_halve(self) -> None:
         """Keep the KV cache in 8 bit, or no longer."""
@@ -141,6 +163,37 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         other = "auto" if budget.kv_cache_dtype == "fp8" else "fp8"
         wanted = msgspec.structs.replace(budget, kv_cache_dtype=other)
         self._take(flow.answer(self.journey, Step.BUDGET, budget=wanted))
+
+    def action_trim(self) -> None:
+        """Do without some of opencode's tools, or no longer: a small window works then."""
+        budget = self.journey.answers.budget
+        wanted = msgspec.structs.replace(budget, trim_tools=not budget.trim_tools)
+        self._take(flow.answer(self.journey, Step.BUDGET, budget=wanted))
+
+    def action_measure(self) -> None:
+        """Let opencode say what it sends, and compute with that."""
+        self.query_one("#extra", NumberField).value = ""
+        self.perform(_("opencode is started and asks us…"), self._measured)
+
+    def _measured(self, journey: Journey) -> Journey:
+        return flow.make_plan(flow.measure_first_prompt(journey, self.cancel))
+
+    def action_widen(self) -> None:
+        """Plan the longer window that vLLM has room for."""
+        self.perform(_("Computing…"), flow.widen)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """What would change nothing is not offered."""
+        budget = self.journey.budget
+        match action:
+            case "measure":
+                return not self.journey.simulated
+            case "trim":
+                small = budget is not None and needs_trimming(budget.opencode.context)
+                return small and flow.longer_edit(self.journey) is None
+            case "widen":
+                return flow.longer_edit(self.journey) is not None
+        return super().check_action(action, parameters)
 
     def failed(self, error: BaseException) -> None:
         """A figure that cannot be: said beside the fields, where it is corrected."""
@@ -168,9 +221,16 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
             return
         self.query_one("#window", NumberField).placeholder = figures.count(budget.opencode.context)
         self.query_one("#output", NumberField).placeholder = figures.count(budget.opencode.output)
-        self.query_one("#memory-title", Static).update(wording.memory_title(self.journey))
+        self.query_one("#share", NumberField).placeholder = figures.percent(
+            budget.memory.gpu_memory_utilization if budget.memory else None
+        )
+        self.query_one("#extra", NumberField).placeholder = figures.count(budget.opencode.extra_prompt_tokens)
+        cache = _("KV cache {type}").format(type=self.journey.answers.budget.kv_cache_dtype)
+        self.query_one("#cache-type", Static).update(cache)
+        self.query_one("#memory-title", Static).update(estimates.memory_title(self.journey))
         self.query_one(MemoryBar).show(budget.memory)
-        self.query_one("#tokens", Static).update("\n".join(wording.token_lines(self.journey)))
+        self.query_one("#columns", Static).update("\n".join(estimates.side_by_side(self.journey)))
+        self.query_one("#tokens", Static).update("\n".join(estimates.token_words(self.journey)))
         verdict.update("\n".join(wording.plan_verdict(plan, self.journey.simulated)))
 
     def ready(self) -> bool:
@@ -184,4 +244,9 @@ class BudgetScreen(StepScreen, inherit_bindings=False):
         if plan is None:
             return []
         texts = [wording.sourced(reason.text, reason.source) for reason in (*plan.refused, *plan.warnings)]
-        return [figures.legend(), *texts, *wording.plan_reasons(plan)]
+        return [
+            figures.legend(),
+            *texts,
+            *estimates.memory_reasons(self.journey),
+            *wording.plan_reasons(plan),
+        ]

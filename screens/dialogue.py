@@ -67,13 +67,13 @@ class Dialogue:
             else:
                 self.say(_("Please type a number from 1 to {last}.").format(last=len(keys)))
 
-    def number(self, question: str, default: int | None, automatic: str) -> int | None:
-        """A whole number above zero; Enter takes the default, which is ``automatic`` when there is none."""
+    def number(self, question: str, default: int | None, automatic: str, least: int = 1) -> int | None:
+        """A whole number from ``least`` on; Enter takes the default, ``automatic`` when there is none."""
         while True:
             answer = self.text(question, automatic if default is None else str(default))
             if answer == automatic:
                 return None
-            if answer.isdecimal() and int(answer) > 0:
+            if answer.isdecimal() and int(answer) >= least:
                 return int(answer)
             self.say(_("Please type a whole number, or {word}.").format(word=automatic))
 

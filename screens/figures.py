@@ -35,6 +35,11 @@ def gib(value: float | None, digits: int = 1) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
+def percent(share: float | None) -> str:
+    """A share as a whole number of hundredths, or nothing."""
+    return "" if share is None else str(round(100 * share))
+
+
 def clock(seconds: float) -> str:
     """Minutes and seconds."""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02}"

@@ -57,6 +57,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         Binding("x", "stop", N_("stop"), id="stop"),
         Binding("l", "larger", N_("log larger"), id="larger"),
         Binding("l", "smaller", N_("log smaller"), id="smaller"),
+        Binding("w", "widen", N_("longer window"), id="widen"),
         Binding("y", "copy", N_("copy the command"), id="copy"),
         *COMMON_KEYS,
     ]
@@ -150,6 +151,8 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
                 return False
             case "again":
                 return self._pane == Pane.FAILURE
+            case "widen":
+                return flow.longer_edit(self.journey) is not None and not self.busy
             case "stop":
                 return self.busy or server is not None
             case "larger" | "smaller":
@@ -158,6 +161,10 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
             case "back" if self.busy:
                 return None
         return super().check_action(action, parameters)
+
+    def action_widen(self) -> None:
+        """Plan the longer window that vLLM measured room for; starting it stops the vLLM of now."""
+        self.perform(_("Computing…"), flow.widen)
 
     def action_stop(self) -> None:
         """Stop the start, or the server that came of it."""

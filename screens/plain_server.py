@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from screens import figures, results, wording
+from screens import estimates, figures, results, wording
 from screens.dialogue import Dialogue
 from screens.lookups import read_log
 from screens.moves import Move, Outcome
@@ -41,7 +41,7 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
         if plan.runtime_kind == "assumed":
             raise RefusedError(error.message, wording.install_hint()) from error
         raise
-    dialogue.say(results.server_line(flow.need(journey.server)))
+    dialogue.say(results.server_line(flow.need(journey.server)), *estimates.compared_lines(journey))
     return Outcome(Move.NEXT, journey)
 
 

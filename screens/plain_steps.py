@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from screens import figures, plain_recipe, wording
+from screens import estimates, figures, plain_recipe, wording
 from screens.checkwords import check_title
 from screens.dialogue import Dialogue
 from screens.lookups import recorded_machines
 from screens.moves import Move, Outcome
 from wizard import flow
+from wizard.budget import needs_trimming
+from wizard.catalog import opencode_facts
 from wizard.errors import RefusedError, UsageError
 from wizard.flow import Journey, Step
 from wizard.i18n import _
@@ -141,15 +145,54 @@ def budget(dialogue: Dialogue, journey: Journey) -> Outcome:
         max_model_len=dialogue.number(_("Window in tokens"), window, automatic) or "auto",
         output=dialogue.number(_("Longest answer in tokens"), given.output, automatic),
         concurrency=dialogue.number(_("People at once"), given.concurrency, "1") or 1,
+        gpu_memory_utilization=_share(dialogue, given.gpu_memory_utilization),
+        kv_cache_dtype=_cache_type(dialogue, given.kv_cache_dtype),
+        extra_prompt_tokens=_extra(dialogue, given.extra_prompt_tokens),
     )
+    if isinstance(wanted.max_model_len, int) and needs_trimming(wanted.max_model_len):
+        wanted = msgspec.structs.replace(wanted, trim_tools=_trimmed(dialogue, given.trim_tools))
     journey = flow.make_plan(flow.answer(journey, Step.BUDGET, budget=wanted))
     plan = flow.need(journey.plan)
     if journey.budget is not None and journey.budget.memory is not None:
-        dialogue.say(wording.memory_title(journey))
-        for _mark, name, value, origin in wording.memory_parts(journey.budget.memory):
+        dialogue.say(estimates.memory_title(journey))
+        for _mark, name, value, origin in estimates.memory_parts(journey.budget.memory):
             dialogue.say(f"  {name} {figures.gib(value)} GiB{figures.letter(origin)}")
-    dialogue.say(*wording.token_lines(journey), *wording.plan_verdict(plan, journey.simulated))
+    dialogue.say(*estimates.side_by_side(journey), *estimates.token_words(journey))
+    dialogue.say(*wording.plan_verdict(plan, journey.simulated))
     options = [("next", _("Go on")), ("again", _("Change the figures"))]
+    if not journey.simulated:
+        options.append(("measure", _("Let opencode say how long its first prompt is here")))
     usual = "again" if plan.refused else "next"
-    reached = dialogue.choose(_("And now?"), options, usual, wording.plan_reasons(plan))
+    why = (*estimates.memory_reasons(journey), *wording.plan_reasons(plan))
+    reached = dialogue.choose(_("And now?"), options, usual, why)
+    if reached == "measure":
+        dialogue.say(_("opencode is started once and asks us instead of a model…"))
+        measured = flow.measure_first_prompt(journey, threading.Event())
+        return Outcome(Move.GO, flow.forget(measured, Step.BUDGET))
     return Outcome(Move.NEXT if reached == "next" and not plan.refused else Move.GO, journey)
+
+
+def _share(dialogue: Dialogue, given: float | None) -> float | None:
+    """The share of the memory, asked for in percent."""
+    percent = None if given is None else round(100 * given)
+    wanted = dialogue.number(_("Share of the memory for vLLM, percent"), percent, _("auto"))
+    return None if wanted is None else min(wanted, 100) / 100
+
+
+def _cache_type(dialogue: Dialogue, given: str) -> str:
+    types = [("auto", _("as the model has it")), ("fp8", _("8 bit: twice the tokens, a little less exact"))]
+    if given not in dict(types):
+        types.append((given, given))
+    return dialogue.choose(_("Type of the KV cache"), types, given)
+
+
+def _extra(dialogue: Dialogue, given: int | str) -> int | Literal["auto"]:
+    text = _("Tokens your instructions and MCP servers add to every prompt")
+    wanted = dialogue.number(text, given if isinstance(given, int) else None, _("auto"), 0)
+    return "auto" if wanted is None else wanted
+
+
+def _trimmed(dialogue: Dialogue, given: bool) -> bool:
+    tools = ", ".join(opencode_facts().trimmed_tools)
+    question = _("So small a window works only without these tools: {tools}. Deny them, for every provider?")
+    return dialogue.agreed(question.format(tools=tools), given)

@@ -5,6 +5,7 @@ Like ``screens.wording``: pure, plain text, for both front ends.
 
 from __future__ import annotations
 
+from screens.estimates import compared_lines
 from screens.figures import count, letter
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.flow import Journey, receipt_path
@@ -74,6 +75,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
         lines += [typed, f"  cd project; opencode -m {change.model}", ""]
     if server is not None:
         lines.append(_("vLLM answers at {url} as {model}.").format(url=server.base_url, model=server.model))
+    lines += compared_lines(journey)
     if run is not None:
         lines.append(_("Its log:        {path}").format(path=run.log))
     if change is not None and in_place(journey):

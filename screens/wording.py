@@ -8,13 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 from screens.figures import count, gib, letter
-from wizard.budget import explain
-from wizard.catalog import Origin
 from wizard.compat import badges
 from wizard.flow import REHEARSAL_MACHINE, TITLES, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
-from wizard.memory import MemoryPlan
 from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
 from wizard.text import one_line
@@ -231,55 +228,6 @@ def command_lines(plan: LaunchPlan) -> tuple[str, ...]:
         f"  {option.flag}{'' if option.value is None else ' ' + option.value}" for option in plan.options
     ]
     return tuple(lines)
-
-
-def memory_parts(memory: MemoryPlan) -> tuple[tuple[str, str, float | None, Origin | None], ...]:
-    """The split of a GPU's memory: mark in the bar, name, GiB, origin; what is left comes last."""
-    origins = memory.origins
-    return (
-        ("#", _("weights"), memory.weights_gib, origins.get("weights_gib")),
-        ("=", _("work"), memory.activation_gib, origins.get("activation_gib")),
-        (":", _("graphs"), memory.graphs_gib, origins.get("graphs_gib")),
-        ("%", _("CUDA"), memory.other_gib, origins.get("other_gib")),
-        ("+", _("KV cache"), memory.available_kv_gib, origins.get("available_kv_gib")),
-        (".", _("not asked for"), memory.total_gib - memory.requested_gib, "computed"),
-    )
-
-
-def memory_title(journey: Journey) -> str:
-    """Whose memory the bar shows."""
-    memory = journey.budget.memory if journey.budget else None
-    if memory is None:
-        return _("Memory of one GPU")
-    return _("Memory of one GPU, {total} GiB; vLLM may take {share:.0%} of it").format(
-        total=gib(memory.total_gib), share=memory.gpu_memory_utilization
-    )
-
-
-def token_lines(journey: Journey) -> tuple[str, ...]:
-    """The window by estimate and by the running server, the KV cache, and opencode's limits."""
-    budget, server = journey.budget, journey.server
-    if budget is None:
-        return ()
-    asked = _("vLLM decides") if budget.max_model_len is None else count(budget.max_model_len)
-    says = _("(after the start)") if server is None else count(server.max_model_len)
-    lines = [_("Window    {asked} tokens asked for; vLLM says {says}").format(asked=asked, says=says)]
-    if budget.kv is not None:
-        text = _("KV cache  {tokens} tokens{c} = {times:.1f} full windows; one could have {fit}")
-        lines.append(
-            text.format(
-                tokens=count(budget.kv.cache_tokens),
-                c=letter("computed"),
-                times=budget.kv.max_concurrency,
-                fit=count(budget.kv.max_model_len_fit),
-            )
-        )
-    limits = budget.opencode
-    written = _("opencode  context {context}, input {input}, output {output}")
-    lines.append(
-        written.format(context=count(limits.context), input=count(limits.input), output=count(limits.output))
-    )
-    return (*lines, explain(limits))
 
 
 def sourced(text: str, source: str) -> str:

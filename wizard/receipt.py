@@ -27,6 +27,22 @@ class Undo(msgspec.Struct, frozen=True, kw_only=True):
     sha256_after: str
 
 
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a start of vLLM measured, beside the estimate for it; per GPU, GiB (binary).
+
+    ``fingerprint`` tells GPUs, checkpoint, version and options apart: what was measured holds for these only.
+    """
+
+    fingerprint: str
+    model: str
+    vllm_version: str | None
+    measured: str
+    """When."""
+    estimated_kv_gib: float
+    available_kv_gib: float
+    weights_gib: float | None = None
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Saved after every step. No secret is ever in it: keys appear as the name of their file or variable."""
 
@@ -40,6 +56,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     answers: Mapping[str, object]
     results: Mapping[str, object] = {}
     undo: tuple[Undo, ...] = ()
+    measurements: tuple[Measurement, ...] = ()
+    """Newest last; they outlive the set-up they were made in."""
 
 
 def now() -> str:
@@ -77,6 +95,14 @@ def load(path: Path) -> tuple[Receipt | None, Path | None]:
         path.replace(aside)
         return None, aside
     return receipt, None
+
+
+def measurements(path: Path) -> tuple[Measurement, ...]:
+    """What earlier starts measured, oldest first; nothing where there is no receipt that can be read."""
+    try:
+        return msgspec.toml.decode(path.read_bytes(), type=Receipt).measurements
+    except (OSError, msgspec.DecodeError, ValueError):
+        return ()
 
 
 def load_last(path: Path) -> Receipt:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.content import Content
 from textual.widgets import Static
 
-from screens import figures, wording
+from screens import estimates, figures
 from wizard.i18n import _
 from wizard.memory import MemoryPlan
 
@@ -27,7 +27,7 @@ class MemoryBar(Static):
         memory = self._memory
         if memory is None:
             return Content(_("No figure for this architecture: vLLM measures the memory itself."))
-        parts = wording.memory_parts(memory)
+        parts = estimates.memory_parts(memory)
         entries = [
             f"{mark} {name} {figures.gib(value)}{figures.letter(origin)}"
             for mark, name, value, origin in parts
@@ -41,7 +41,7 @@ class MemoryBar(Static):
     def _bar(self, memory: MemoryPlan) -> str:
         """Characters by share of the total, so that rounding never makes the bar longer or shorter."""
         width, drawn, sum_gib = self._columns() - 2, "", 0.0
-        for mark, _name, value, _origin in wording.memory_parts(memory):
+        for mark, _name, value, _origin in estimates.memory_parts(memory):
             sum_gib += max(0.0, value or 0.0)
             end = round(min(1.0, sum_gib / memory.total_gib) * width)
             drawn += mark * (end - len(drawn))

@@ -9,6 +9,7 @@ from textual.message import Message
 from textual.widgets import Static
 
 from screens import wording
+from screens.estimates import compared_lines
 from wizard.flow import ChosenEvent, Journey, chosen
 from wizard.i18n import _
 
@@ -33,9 +34,8 @@ class Review(VerticalScroll):
         """Draw the plan; what refuses it comes first. The summary looks at the disk and follows."""
         if journey.plan is None:
             return
-        self.query_one("#review-verdict", Static).update(
-            "\n".join(wording.plan_verdict(journey.plan, journey.simulated))
-        )
+        verdict = (*wording.plan_verdict(journey.plan, journey.simulated), *compared_lines(journey))
+        self.query_one("#review-verdict", Static).update("\n".join(verdict))
         command = [_("Command"), *(f"  {line}" for line in wording.command_lines(journey.plan))]
         self.query_one("#review-command", Static).update("\n".join(command))
         self._sum_up(journey)

@@ -113,6 +113,8 @@ def test_setup_ends_with_an_opencode_that_really_works(site: Site, realkit: Real
     assert done["receipt"]["results"]["proof"] == "passed"
     assert site.listens()
 
+    _figures_are_vllms_own(site, events, Path(done["receipt"]["results"]["log"]))
+
     config = json.loads(site.config.read_text(encoding="utf-8"))
     provider = config["provider"]["vllm"]
     assert list(provider["models"]) == [site.name]
@@ -124,6 +126,16 @@ def test_setup_ends_with_an_opencode_that_really_works(site: Site, realkit: Real
     stopped = site.wizard("stop")
     assert stopped.returncode == 0, stopped.stderr
     assert not site.listens()
+
+
+def _figures_are_vllms_own(site: Site, events: list[dict[str, Any]], log: Path) -> None:
+    """What was read back is what the log and the metrics of this very server say."""
+    told = next(event for event in events if event["event"] == "read-back")
+    size = re.search(r"KV cache size: ([\d,]+) tokens", log.read_text(encoding="utf-8", errors="replace"))
+    assert size is not None
+    assert told["vllm"]["cache_tokens"] == int(size[1].replace(",", ""))
+    assert f'num_gpu_blocks="{told["vllm"]["num_blocks"]}"' in _metrics(site)
+    assert told["max_model_len"] == 32768
 
 
 def _opencode_works_again(site: Site, kit: RealKit, tmp_path: Path, config: dict[str, Any]) -> None:
@@ -149,8 +161,12 @@ def _opencode_works_again(site: Site, kit: RealKit, tmp_path: Path, config: dict
 
 
 def _parsed_calls(site: Site) -> float:
-    text = httpx.get(site.base_url.removesuffix("/v1") + "/metrics", trust_env=False, timeout=10).text
-    return sum(float(count) for count in PARSER_CALLS.findall(text))
+    return sum(float(count) for count in PARSER_CALLS.findall(_metrics(site)))
+
+
+def _metrics(site: Site) -> str:
+    url = site.base_url.removesuffix("/v1") + "/metrics"
+    return httpx.get(url, trust_env=False, timeout=10).text
 
 
 def test_a_model_that_no_parser_reads_is_found_out_before_anything_is_written(

@@ -239,6 +239,7 @@ KV = KvPlan(
     bytes_per_token=24576,
     block_size=16,
     bytes_per_block=393216,
+    groups=1,
     num_blocks=65750,
     blocks_per_request=4096,
     cache_tokens=1052000,

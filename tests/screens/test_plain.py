@@ -13,6 +13,7 @@ from screens.plain import PlainWizard
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError, UsageError
 from wizard.flow import Journey, Step
+from wizard.opencode import PromptSize
 
 
 class Person:
@@ -127,13 +128,47 @@ def test_figures_are_asked_and_a_refused_plan_is_asked_again(still: pytest.Monke
         return msgspec.structs.replace(journey, budget=journeys.BUDGET, plan=plan)
 
     still.setattr(flow, "make_plan", make_plan)
-    answers = ("many", "4096", "", "", "", "65536", "", "2", "", "q")
+    # Window, answers, people, share, type of the cache, extra prompt; then what to do with the figures.
+    first = ("many", "4096", "", "", "", "", "", "")
+    answers = (*first, "65536", "", "2", "80", "2", "0", "", "q")
     _code, person, wizard = walk(journeys.at(Step.BUDGET), *answers)
     assert asked == [4096, 65536]
     assert "Please type a whole number, or auto." in person.text
     assert "NO  opencode would tidy up for ever" in person.text
     assert wizard.journey.step is Step.LAUNCH
-    assert wizard.journey.answers.budget.concurrency == 2
+    budget = wizard.journey.answers.budget
+    assert (budget.concurrency, budget.gpu_memory_utilization, budget.kv_cache_dtype) == (2, 0.8, "fp8")
+    assert budget.extra_prompt_tokens == 0
+
+
+def test_a_small_window_is_only_had_without_some_tools(still: pytest.MonkeyPatch) -> None:
+    trimmed: list[bool] = []
+
+    def make_plan(journey: Journey) -> Journey:
+        trimmed.append(journey.answers.budget.trim_tools)
+        return msgspec.structs.replace(journey, budget=journeys.BUDGET, plan=journeys.PLAN)
+
+    still.setattr(flow, "make_plan", make_plan)
+    _code, person, _wizard = walk(journeys.at(Step.BUDGET), "12288", "", "", "", "", "", "yes", "", "q")
+    assert trimmed == [True]
+    assert "only without these tools: question, skill, task" in person.text
+
+
+def test_the_first_prompt_can_be_measured(still: pytest.MonkeyPatch) -> None:
+    def measure(journey: Journey, cancel: object) -> Journey:
+        size = PromptSize(tokens=11_200, tools=14, origin="computed")
+        return msgspec.structs.replace(journey, prompt=size)
+
+    def make_plan(journey: Journey) -> Journey:
+        return msgspec.structs.replace(journey, budget=journeys.BUDGET, plan=journeys.PLAN)
+
+    still.setattr(flow, "measure_first_prompt", measure)
+    still.setattr(flow, "make_plan", make_plan)
+    answers = ("", "", "", "", "", "", "3", "", "", "", "", "", "", "", "q")
+    _code, person, wizard = walk(journeys.at(Step.BUDGET), *answers)
+    assert "3. Let opencode say how long its first prompt is here" in person.text
+    assert wizard.journey.prompt is not None
+    assert wizard.journey.prompt.tokens == 11_200
 
 
 def test_a_failed_start_is_quoted_and_left(still: pytest.MonkeyPatch) -> None:

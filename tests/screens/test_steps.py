@@ -22,7 +22,8 @@ from screens.widgets.modals import DecideModal, ErrorModal, ReadModal
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError, UsageError
 from wizard.flow import Cancelled, Journey, Step
-from wizard.serve import Event, LogLine
+from wizard.opencode import PromptSize
+from wizard.serve import EngineFigures, Event, LogLine
 
 Emit = Callable[[Event], None]
 
@@ -265,6 +266,71 @@ class TestBudget:
             await pilot.click("#key-more")
             assert pilot.app.screen.query_one("#people", NumberField).value == "2"
             assert pilot.app.screen.query_one("#window", NumberField).value == ""
+
+    async def test_share_and_extra_prompt_are_fields_too(
+        self, opened: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[tuple[object, object]] = []
+
+        def make_plan(journey: Journey) -> Journey:
+            budget = journey.answers.budget
+            asked.append((budget.gpu_memory_utilization, budget.extra_prompt_tokens))
+            return msgspec.structs.replace(journey, budget=journeys.BUDGET, plan=journeys.PLAN)
+
+        still.setattr(flow, "make_plan", make_plan)
+        async with opened(journeys.at(Step.BUDGET)) as pilot:
+            await pilot.press("tab", "tab", "tab", *"80", "tab", *"2500")
+            await until(pilot, lambda: (0.8, 2500) in asked)
+        assert asked[-1] == (0.8, 2500)
+
+    async def test_measuring_the_prompt_makes_another_plan(
+        self, opened: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        def measure(journey: Journey, cancel: object) -> Journey:
+            return msgspec.structs.replace(journey, prompt=PromptSize(tokens=9, tools=1, origin="measured"))
+
+        def make_plan(journey: Journey) -> Journey:
+            return msgspec.structs.replace(journey, budget=journeys.BUDGET, plan=journeys.PLAN)
+
+        still.setattr(flow, "measure_first_prompt", measure)
+        still.setattr(flow, "make_plan", make_plan)
+        async with opened(journeys.at(Step.BUDGET)) as pilot:
+            await pilot.press("m")
+            await until(pilot, lambda: pilot.app.screen.journey.prompt is not None)
+
+    async def test_a_rehearsal_does_not_offer_to_measure(
+        self, opened: Any, shown: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        async with opened(journeys.at(Step.BUDGET, answers=journeys.SIMULATED)) as pilot:
+            assert "measure prompt" not in shown(pilot)
+
+    async def test_a_window_between_the_floors_offers_to_do_without_tools(
+        self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[bool] = []
+
+        def make_plan(journey: Journey) -> Journey:
+            asked.append(journey.answers.budget.trim_tools)
+            return msgspec.structs.replace(journey, budget=small, plan=journeys.PLAN)
+
+        small = msgspec.structs.replace(
+            journeys.BUDGET, opencode=msgspec.structs.replace(journeys.LIMITS, context=14336)
+        )
+        still.setattr(flow, "make_plan", make_plan)
+        async with opened(journeys.at(Step.BUDGET, budget=small)) as pilot:
+            await see(pilot, "[t] fewer tools")
+            await pilot.press("t")
+            await until(pilot, lambda: asked == [True])
+
+    async def test_what_vllm_said_stands_beside_the_estimate(
+        self, opened: Any, see: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        said = EngineFigures(available_kv_gib=26.37, cache_tokens=1_151_000, max_concurrency=17.6)
+        async with opened(journeys.at(Step.BUDGET, server=journeys.SERVER, figures=said)) as pilot:
+            await see(pilot, "KV cache, GiB   24.1 c            26.37", "1,052,000 c       1,151,000")
+            await see(pilot, "vLLM measured more room: a window of 262,144 tokens")
+            await pilot.press("question_mark")
+            await see(pilot, "KV cache 24.10 GiB c: what vLLM may take, less all of these")
 
 
 class TestSmoke:

@@ -28,6 +28,9 @@ GIB = 1 << 30
 STARTS: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "memory_truth.json").read_text(encoding="utf-8")
 )["starts"]
+MEASURED: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "memory_measured.json").read_text(encoding="utf-8")
+)["starts"]
 RECORDED = pytest.mark.parametrize("start", STARTS, ids=[start["case"] for start in STARTS])
 
 
@@ -75,6 +78,18 @@ def test_a_recorded_start_is_predicted(start: dict[str, Any]) -> None:
         assert low.num_blocks == low.max_model_len_fit == low.cache_tokens == 0
 
 
+@pytest.mark.parametrize("start", MEASURED, ids=[start["case"] for start in MEASURED])
+def test_a_measured_start_is_predicted_to_the_token(start: dict[str, Any]) -> None:
+    said, settings, window = start["said"], settings_of(start), start["settings"]["max_model_len"]
+    layout = layout_of(start["config"])
+    low = kv_plan(layout, settings, said["available_kv_gib"] - 0.005, window)
+    high = kv_plan(layout, settings, said["available_kv_gib"] + 0.005, window)
+    assert low.cache_tokens <= said["kv_cache_tokens"] <= high.cache_tokens
+    if "num_gpu_blocks" in said:
+        assert low.num_blocks <= said["num_gpu_blocks"] <= high.num_blocks
+        assert low.block_size == said["block_size"]
+
+
 @RECORDED
 def test_counted_weights_match_what_was_loaded(start: dict[str, Any]) -> None:
     ranks = start["settings"]["tensor_parallel_size"]
@@ -88,6 +103,22 @@ def test_counted_weights_match_what_was_loaded(start: dict[str, Any]) -> None:
         counted = weights_gib(start["config"])
         assert counted is not None
         assert counted / ranks == pytest.approx(loaded, abs=0.25)
+
+
+@pytest.mark.parametrize(("name", "published"), [("gpt-oss-120b", 60.8), ("gpt-oss-20b", 12.8)])
+def test_a_format_for_the_experts_alone(name: str, published: float) -> None:
+    """The sizes of the checkpoints in the model card (arXiv 2508.10925, table 1)."""
+    left_out = ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]
+    config = model(name).config | {
+        "quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": left_out}
+    }
+    assert weights_gib(config, 4.25) == pytest.approx(published, rel=0.005)
+
+
+def test_experts_under_an_unknown_name_are_not_taken_for_a_dense_model() -> None:
+    config = dict(model("qwen3-coder-30b-a3b").config)
+    config["number_of_experts"] = config.pop("num_experts")
+    assert weights_gib(config) is None
 
 
 def test_gqa_takes_keys_and_values_of_every_layer() -> None:
@@ -120,9 +151,10 @@ def test_gqa_is_divided_by_heads_stages_and_type(changes: dict[str, Any], needed
 
 def test_a_hybrid_gets_long_blocks_and_state_blocks() -> None:
     layout = layout_of(model("qwen3-coder-next").config)
-    assert layout.buckets[1] == StateLayers(
-        layers=36, convolution_elements=3 * 8192, recurrent_elements=32 * 128 * 128, recurrent_bytes=2
-    )
+    assert set(layout.buckets) == {
+        StateLayers(layers=36, heads=32, head_dim=128, groups=16, state_dim=128, kernel=4),
+        AttentionLayers(layers=12, kv_heads=2, head_dim=256),
+    }
     plan = kv_plan(layout, newest(), 100.0, 262144)
     assert plan.block_size == 544
     assert plan.bytes_per_block == 12 * 544 * 2048
@@ -171,15 +203,45 @@ def test_latent_attention_is_whole_on_every_gpu() -> None:
     assert cache_layout(config | {"index_topk": 2048}) is None
 
 
+def test_an_index_for_sparse_attention_is_kept_beside_packed_vectors() -> None:
+    """DeepSeek-V3.2: 656 bytes a vector and 132 of index, in 61 layers, on every GPU."""
+    config = {
+        "architectures": ["DeepseekV32ForCausalLM"],
+        "num_hidden_layers": 61,
+        "hidden_size": 7168,
+        "num_attention_heads": 128,
+        "vocab_size": 129280,
+        "kv_lora_rank": 512,
+        "qk_rope_head_dim": 64,
+        "index_topk": 2048,
+        "max_position_embeddings": 163840,
+    }
+    layout = layout_of(config)
+    assert layout.buckets == (LatentLayers(layers=61, width=576, indexed=True),)
+    plan = kv_plan(layout, newest(tensor_parallel_size=8), 100.0, 163840)
+    assert plan.bytes_per_token == 48068
+    assert plan.needed_gib == pytest.approx(7.33, abs=0.005)
+    plain = kv_plan(layout, newest(kv_cache_dtype="bfloat16"), 100.0, 163840)
+    assert plain.bytes_per_token == 61 * (576 * 2 + 132)
+
+
+def test_decode_context_parallel_shares_the_tokens_of_a_request() -> None:
+    config = model("qwen3-coder-30b-a3b").config
+    one = kv_plan(layout_of(config), newest(), 100.0, 262144)
+    four = kv_plan(layout_of(config), newest(decode_context_parallel_size=4), 100.0, 262144)
+    assert four.blocks_per_request * 4 == one.blocks_per_request
+    assert four.cache_tokens == 4 * one.cache_tokens
+
+
 @pytest.mark.parametrize(
     ("name", "layers", "needed"), [("gpt-oss-120b", 18, 5.07), ("gpt-oss-20b", 12, 3.38)]
 )
 def test_sliding_windows_keep_what_is_in_flight(name: str, layers: int, needed: float) -> None:
     layout = layout_of(model(name).config)
-    assert layout.buckets == (
+    assert set(layout.buckets) == {
         AttentionLayers(layers=layers, kv_heads=8, head_dim=64),
         AttentionLayers(layers=layers, kv_heads=8, head_dim=64, window=128),
-    )
+    }
     plan = kv_plan(layout, newest(), 100.0, 131072)
     assert plan.blocks_per_request == 8192 + 1033
     assert plan.needed_gib == pytest.approx(needed, abs=0.005)

@@ -316,3 +316,24 @@ def test_a_key_file_must_be_there_and_closed_to_others(tmp_path: Path) -> None:
     assert "secret-value" not in warning
     (tmp_path / "key").chmod(0o600)
     assert check_key_file("~/key", tmp_path) == ()
+
+
+TOOLS = ("question", "skill", "task", "todowrite", "webfetch", "websearch")
+
+
+def test_tools_are_denied_when_that_was_agreed_to() -> None:
+    made = content(request(denied_tools=TOOLS), {})
+    assert get(made.settings, ("permission",)) == dict.fromkeys(TOOLS, "deny")
+    assert get(content(request(), {}).settings, ("permission",)) is MISSING
+    assert any("does without question, skill" in warning for warning in made.warnings)
+
+
+def test_denied_tools_come_after_the_rules_of_the_user() -> None:
+    """Of opencode's rules the last one that fits wins."""
+    rules = {"webfetch": "allow", "*": "ask", "bash": "allow"}
+    made = content(request(denied_tools=TOOLS), {"permission": rules})
+    assert made.moved == (("permission", "webfetch"),)
+    whole = content(request(denied_tools=TOOLS), {"permission": "ask"})
+    assert next(iter(whole.settings["permission"].items())) == ("*", "ask")
+    both = content(request(denied_tools=TOOLS, private=True), {})
+    assert get(both.settings, ("permission",)) == dict.fromkeys(("webfetch", "websearch", *TOOLS), "deny")

@@ -7,8 +7,11 @@ alone is over the line, it tidies up for ever. The proven limits and all figures
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
+from wizard.budget.loop import would_loop
 from wizard.budget.types import BudgetWarning, Limits, ToolOutputCap
 from wizard.catalog import BasePrompt, LimitsRow, opencode_facts, reached
 from wizard.i18n import _, ngettext
@@ -22,25 +25,37 @@ def limits(
     *,
     output: int | None = None,
     base_prompt_tokens: int | None = None,
+    extra_prompt_tokens: int = 0,
+    trim_tools: bool = False,
     thinks: bool = False,
     opencode_version: str | None = None,
+    vllm_version: str | None = None,
+    cap: int | None = None,
 ) -> Limits:
     """The limits to write for a server with this window, with what a person must know about them.
 
-    ``output`` is the user's wish for the longest answer; ``base_prompt_tokens`` a measured first prompt, else
-    the table's for ``opencode_version`` (None: the newest). ``thinks``: the answer also holds the thinking.
+    ``output`` is the user's wish for the longest answer. The first prompt is ``base_prompt_tokens`` where it
+    was measured, else the table's for ``opencode_version`` (None: the newest) and ``extra_prompt_tokens`` of
+    the user's own instructions and tools. ``trim_tools`` denies the tools a coding job can do without.
+    ``thinks``: the answer also holds the thinking. ``cap`` is what ``output_cap`` says of the environment.
     """
     facts = opencode_facts()
+    most = facts.output_cap if cap is None else cap
     prompt = _base_prompt(opencode_version)
-    base = prompt.plan_with if base_prompt_tokens is None else base_prompt_tokens
+    few = base_prompt_tokens is not None and 2 * base_prompt_tokens <= prompt.trimmed + prompt.measured
+    if base_prompt_tokens is None:
+        planned = prompt.trimmed * prompt.plan_with // prompt.measured if trim_tools else prompt.plan_with
+        base = planned + extra_prompt_tokens
+    else:
+        base = base_prompt_tokens - (prompt.measured - prompt.trimmed if trim_tools and not few else 0)
     row = next((entry for entry in _rows() if entry.context <= window), _rows()[-1])
     room = max(1, window - _margin(row, window))
     if output is not None:
-        answer = max(1, min(output, facts.output_cap))
+        answer = max(1, min(output, most))
     else:
-        answer = _output(row, window)
+        answer = min(_output(row, window), most)
         if thinks:
-            answer = max(answer, _thinking_output(room, base))
+            answer = min(max(answer, _thinking_output(room, base)), most)
     found = Limits(
         context=window,
         input=room,
@@ -49,52 +64,27 @@ def limits(
         tool_output=_tool_output(row, window) if reached(opencode_version, facts.tool_output_since) else None,
         base_prompt_tokens=base,
         base_prompt_origin="assumed" if base_prompt_tokens is None else "measured",
+        extra_prompt_tokens=extra_prompt_tokens if base_prompt_tokens is None else 0,
+        denied_tools=facts.trimmed_tools if trim_tools else (),
         room_tokens=max(0, room - answer - base),
     )
-    smallest = facts.refuse_below
-    if base_prompt_tokens is not None and 2 * base <= prompt.trimmed + prompt.measured:
-        smallest = facts.refuse_below_trimmed
-    return msgspec.structs.replace(found, warnings=_warnings(found, smallest, output, thinks))
-
-
-def would_loop(
-    context: int,
-    input: int | None,
-    output: int,
-    reserved: int | None,
-    base_prompt: int,
-    *,
-    window: int | None = None,
-) -> BudgetWarning | None:
-    """The warning for limits with which opencode 1.x loops or fails from the first request, or None.
-
-    ``input`` and ``reserved`` are None where the configuration does not set them, ``context`` is 0 where it
-    sets no limit; ``window`` is the server's, when it is known.
-    """
-    facts = opencode_facts()
-    asked = min(output, facts.output_cap) if output > 0 else facts.output_cap
-    if context > 0:
-        kept = min(facts.reserved_default, asked) if reserved is None else reserved
-        line = context - asked if input is None else input - kept
-        if line < base_prompt + facts.turn_tokens:
-            return BudgetWarning(
-                code="compaction-loop",
-                text=_(
-                    "opencode would tidy up for ever: it does so above {line} tokens, "
-                    "and its first prompt alone has about {prompt}."
-                ).format(line=max(0, line), prompt=base_prompt),
-                refuses=True,
-            )
-    if window is not None and base_prompt + asked > window:
-        return BudgetWarning(
-            code="request-refused",
-            text=_(
-                "opencode would ask for {output} tokens after a prompt of about {prompt}: more than the "
-                "window of {window}. vLLM refuses that, and opencode tidies up and asks again without end."
-            ).format(output=asked, prompt=base_prompt, window=window),
-            refuses=True,
-        )
-    return None
+    loop = would_loop(
+        window,
+        room,
+        answer,
+        answer,
+        base,
+        window=window,
+        cap=cap,
+        opencode_version=opencode_version,
+        vllm_version=vllm_version,
+    )
+    warnings = (
+        *_about_window(found, facts.refuse_below_trimmed if few or trim_tools else facts.refuse_below),
+        *_about_room(found, loop),
+        *_about_answers(found, output, most, thinks),
+    )
+    return msgspec.structs.replace(found, warnings=warnings)
 
 
 def explain(found: Limits) -> str:
@@ -106,7 +96,23 @@ def explain(found: Limits) -> str:
         files,
     ).format(prompt=f"{found.base_prompt_tokens:,}", room=f"{found.room_tokens:,}", files=files)
     line = _("It tidies up at {line} tokens.").format(line=f"{max(0, found.tidies_up_at):,}")
-    return f"{room} {line}"
+    told = [room, line]
+    if found.extra_prompt_tokens:
+        text = _("{extra} of the first are your own instructions and tool servers.")
+        told.insert(1, text.format(extra=f"{found.extra_prompt_tokens:,}"))
+    if found.tool_output is not None:
+        text = _("Of what a command prints it sees {lines} lines.")
+        told.append(text.format(lines=f"{found.tool_output.max_lines:,}"))
+    if 0 < found.room_tokens < opencode_facts().tool_output_max_bytes // opencode_facts().bytes_per_token:
+        text = _("It reads files whole: one of more than {lines} lines is too long.")
+        told.append(text.format(lines=f"{found.room_tokens // opencode_facts().tokens_per_line:,}"))
+    return " ".join(told)
+
+
+def needs_trimming(window: int) -> bool:
+    """Whether opencode works in this window only without the tools a coding job can do without."""
+    facts = opencode_facts()
+    return facts.refuse_below_trimmed <= window < facts.refuse_below
 
 
 def _rows() -> list[LimitsRow]:
@@ -145,57 +151,72 @@ def _thinking_output(room: int, base: int) -> int:
 
 
 def _tool_output(row: LimitsRow, window: int) -> ToolOutputCap | None:
-    """The cap in proportion to the window, or None where opencode's own is not larger."""
+    """The cap in proportion to the margin it has to fit in, or None where opencode's own is not larger."""
     facts = opencode_facts()
     if row.tool_output_max_bytes is None or row.tool_output_max_lines is None:
         return None
-    size = _scaled(row.tool_output_max_bytes, row, window, 1)
+    size = row.tool_output_max_bytes * _margin(row, window) // (row.context - row.input)
     if size >= facts.tool_output_max_bytes:
         return None
     lines = min(_scaled(row.tool_output_max_lines, row, window, 1), facts.tool_output_max_lines)
     return ToolOutputCap(max_bytes=size, max_lines=lines)
 
 
-def _warnings(found: Limits, smallest: int, wished: int | None, thinks: bool) -> tuple[BudgetWarning, ...]:
+def _about_window(found: Limits, smallest: int) -> Iterator[BudgetWarning]:
+    """A window below the floors."""
     facts = opencode_facts()
-    warnings = []
     if found.context < smallest:
         text = _("A window of {window} tokens is too small: opencode needs {needed}.")
         text = text.format(window=found.context, needed=smallest)
-        warnings.append(BudgetWarning(code="window-too-small", text=text, refuses=True))
+        if needs_trimming(found.context):
+            offer = _("Without its tools {tools} it works from {needed} on: that can be asked for.")
+            offer = offer.format(tools=", ".join(facts.trimmed_tools), needed=facts.refuse_below_trimmed)
+            text = f"{text} {offer}"
+        yield BudgetWarning(code="window-too-small", text=text, refuses=True)
     elif found.context < facts.warn_below:
         text = _(
             "A window of {window} tokens is small: opencode tidies up often. {better} or more is better."
         )
-        text = text.format(window=found.context, better=facts.warn_below)
-        warnings.append(BudgetWarning(code="window-small", text=text))
-    loop = would_loop(
-        found.context,
-        found.input,
-        found.output,
-        found.reserved,
-        found.base_prompt_tokens,
-        window=found.context,
-    )
+        yield BudgetWarning(
+            code="window-small", text=text.format(window=found.context, better=facts.warn_below)
+        )
+
+
+def _about_room(found: Limits, loop: BudgetWarning | None) -> Iterator[BudgetWarning]:
+    """What is left between the first prompt and the line above which opencode tidies up."""
+    facts = opencode_facts()
+    least = found.base_prompt_tokens + facts.turn_tokens + facts.kept_tokens
     if loop is not None:
-        warnings.append(loop)
+        yield loop
+    elif found.tidies_up_at < least:
+        text = _(
+            "opencode would tidy up after every step: it does so above {line} tokens, its first prompt has "
+            "about {prompt}, and it always keeps the last {kept}."
+        )
+        text = text.format(line=found.tidies_up_at, prompt=found.base_prompt_tokens, kept=facts.kept_tokens)
+        yield BudgetWarning(code="no-room", text=text, refuses=True)
     elif found.tidies_up_at < facts.prompts_of_room * found.base_prompt_tokens:
         text = _(
             "Little room: opencode's own prompt takes {prompt} of the {line} tokens before it tidies up."
         )
-        text = text.format(prompt=found.base_prompt_tokens, line=found.tidies_up_at)
-        warnings.append(BudgetWarning(code="little-room", text=text))
+        yield BudgetWarning(
+            code="little-room", text=text.format(prompt=found.base_prompt_tokens, line=found.tidies_up_at)
+        )
+
+
+def _about_answers(found: Limits, wished: int | None, most: int, thinks: bool) -> Iterator[BudgetWarning]:
+    """Answers that are too short for the work, or shorter than wished."""
+    facts = opencode_facts()
     if found.output < facts.output_warn_below:
         text = _("Answers of {output} tokens are too short: a call that writes a file holds the whole file.")
-        text = text.format(output=found.output)
         refuses = found.output < facts.output_refuse_below
-        warnings.append(BudgetWarning(code="output-small", text=text, refuses=refuses))
-    if wished is not None and wished > facts.output_cap:
-        text = _("opencode never asks for more than {cap} tokens unless {variable} is set.")
-        text = text.format(cap=facts.output_cap, variable=facts.output_cap_env)
-        warnings.append(BudgetWarning(code="output-capped", text=text))
+        yield BudgetWarning(code="output-small", text=text.format(output=found.output), refuses=refuses)
+    if most < facts.output_cap:
+        text = _("{variable} is set: opencode asks for answers of at most {cap} tokens.")
+        yield BudgetWarning(code="output-capped", text=text.format(cap=most, variable=facts.output_cap_env))
+    elif wished is not None and wished > most:
+        text = _("opencode never asks for more than {cap} tokens unless {variable} says more.")
+        yield BudgetWarning(code="output-capped", text=text.format(cap=most, variable=facts.output_cap_env))
     if thinks and found.output < facts.thinking_output:
         text = _("The model thinks before it answers: {output} tokens may end in the middle of a thought.")
-        text = text.format(output=found.output)
-        warnings.append(BudgetWarning(code="thinking-output-small", text=text))
-    return tuple(warnings)
+        yield BudgetWarning(code="thinking-output-small", text=text.format(output=found.output))

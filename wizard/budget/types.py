@@ -34,8 +34,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     tool_output: ToolOutputCap | None
     """None: opencode's own cap stays, because it does or because this opencode has no such setting."""
     base_prompt_tokens: int
-    """What opencode sends before the user typed a word."""
+    """What opencode sends before the user typed a word, tokens."""
     base_prompt_origin: Literal["measured", "assumed"]
+    extra_prompt_tokens: int = 0
+    """What of it the user's own instructions and tool servers are taken to need; 0 where all was measured."""
+    denied_tools: tuple[str, ...] = ()
+    """Tools of opencode the limits count on being denied: they are not in its first prompt then."""
     room_tokens: int
     """What is left for the user's own files and talk before the first tidying up."""
     warnings: tuple[BudgetWarning, ...] = ()
@@ -51,6 +55,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         return self.input - self.reserved
 
 
+class Residual(msgspec.Struct, frozen=True, kw_only=True):
+    """By how much an earlier start of the same differed from its estimate; per GPU, GiB (binary)."""
+
+    kv_gib: float
+    """What was left for the KV cache, less what had been expected."""
+    weights_gib: float | None = None
+    """The weights as they were loaded."""
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """Memory, KV cache and tokens of one choice. ``memory`` and ``kv`` are None where nothing is known."""
 
@@ -59,3 +72,5 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryPlan | None
     kv: KvPlan | None
     opencode: Limits
+    residual: Residual | None = None
+    """What ``memory`` was corrected by."""

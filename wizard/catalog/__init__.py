@@ -29,7 +29,7 @@ from wizard.catalog.load import (
     vllm_facts,
     wire_formats,
 )
-from wizard.catalog.memory import Layout, MemoryFacts, memory_facts
+from wizard.catalog.memory import LayerFields, LayerKind, Layout, MemoryFacts, StateFields, memory_facts
 from wizard.catalog.recipes import (
     MachineKind,
     RecipeTable,
@@ -47,6 +47,7 @@ from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
     FailurePattern,
+    FigurePattern,
     GpuModel,
     LeakMarker,
     LimitsRow,
@@ -75,11 +76,14 @@ __all__ = [
     "Engine",
     "FailurePattern",
     "FetchFacts",
+    "FigurePattern",
     "Flag",
     "FlagFacts",
     "FormatReader",
     "GpuModel",
     "HostFacts",
+    "LayerFields",
+    "LayerKind",
     "Layout",
     "LeakMarker",
     "LimitsRow",
@@ -101,6 +105,7 @@ __all__ = [
     "Road",
     "RouteKind",
     "RuntimeFacts",
+    "StateFields",
     "StepCheck",
     "StepText",
     "StoredFormat",

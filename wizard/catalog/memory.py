@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Literal
+
+import msgspec
 
 from wizard.catalog.source import bundled
 from wizard.catalog.types import Sourced
 
-LayoutKind = Literal["full", "sliding", "latent", "linear"]
+LayerKind = Literal["full", "window", "chunk", "latent", "indexed", "state", "mlp", "moe"]
+"""What a layer keeps: keys and values of the whole context, of a window or a chunk of it; one compressed
+vector a token, with an index beside it or without; a state of fixed size. Layers with a feed-forward only
+(``mlp`` and ``moe``) keep nothing."""
 
 
 class KvDtype(Sourced, frozen=True, kw_only=True):
@@ -18,25 +24,83 @@ class KvDtype(Sourced, frozen=True, kw_only=True):
     bytes: float
 
 
+class LayerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields of config.json that size a layer; of several the first that is set counts."""
+
+    kv_heads: tuple[str, ...] = ("num_key_value_heads", "num_attention_heads")
+    head_dim: tuple[str, ...] = ("head_dim",)
+    value_dim: tuple[str, ...] = ()
+    """Width of a value head, where it is not that of a key head."""
+    length: tuple[str, ...] = ("sliding_window", "sliding_window_size")
+    """Tokens of the window."""
+    chunk: tuple[str, ...] = ("attention_chunk_size",)
+
+
+class StateFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Fields of config.json that size the state of a layer with linear attention."""
+
+    kernel: str
+    groups: str
+    state_dim: str
+    heads: str
+    head_dim: str
+    dtype: str
+    default_dtype: str = "auto"
+    """``auto``: the 16 bit of the rest."""
+    checkpoint_blocks: int = 0
+    """State blocks a request keeps beside the usual ones where prefixes are cached."""
+
+
 class Layout(Sourced, frozen=True, kw_only=True):
     """Architectures that keep their cache in one way.
 
-    ``full``: keys and values of the whole window in every layer. ``sliding`` and ``linear``: only in every
-    ``full_every``-th layer, unless the checkpoint lists its layers itself; the others keep a window or a
-    state. ``latent``: one compressed vector a token.
+    What each layer keeps is read from the first of ``listed`` that the checkpoint has; without a list every
+    ``full_every``-th layer is a ``main`` one and the rest are ``other``.
     """
 
-    kind: LayoutKind
     architectures: tuple[str, ...]
+    main: LayerKind = "full"
+    other: LayerKind | None = None
+    """None: all layers are alike."""
     full_every: int = 1
+    full_every_fields: tuple[str, ...] = ()
+    """Fields of config.json that take the place of ``full_every``."""
+    listed: tuple[str, ...] = ("layer_types",)
+    names: Mapping[str, LayerKind] = {}
+    """Names in the list, beside those every checkpoint uses."""
+    fields: LayerFields = LayerFields()
+    window_fields: LayerFields | None = None
+    """Where layers with a window are of another size than the others."""
+    state: StateFields | None = None
+    window_when_set: bool = False
+    """All layers have a window as soon as the checkpoint states one."""
+    unless: tuple[str, ...] = ()
+    """Fields of config.json whose presence makes it something else."""
+    gated: bool = True
+    """Feed-forward layers have a gate: three matrices instead of two."""
+    countable: bool = True
+    """Its weights can be counted from config.json; the cache alone can always."""
 
 
 class Activation(Sourced, frozen=True, kw_only=True):
-    """The peak of vLLM's trial run. Sampler figures are bytes a sequence and vocabulary entry."""
+    """The peak of vLLM's trial run."""
 
-    sampler_bytes: int
-    first_runner_sampler_bytes: int
-    """With the older model runner, which sorts the whole vocabulary."""
+    fixed_mib: int
+    """Workspace of the matrix library."""
+    usual_hidden_copies: int
+    hidden_copies: Mapping[str, int]
+    """Copies of the hidden state beside a dense feed-forward, where an architecture is not like most."""
+    experts_in_place: tuple[str, ...]
+    """Architectures whose experts need no buffers of their own."""
+    ungated_experts: tuple[str, ...]
+    gathered_scores: float
+    """Copies of the scores where several GPUs hold parts of the vocabulary."""
+    sorted_score_bytes: int
+    """A sequence and vocabulary entry, with the older model runner, which sorts the whole vocabulary."""
+    sequence_bytes: int
+    """A sequence, with the older model runner."""
+    entry_bytes: int
+    """A vocabulary entry, with the older model runner."""
     second_runner_dense_since: str
     second_runner_since: str
     second_runner_early: tuple[str, ...]
@@ -45,17 +109,30 @@ class Activation(Sourced, frozen=True, kw_only=True):
     """Tokens that latent attention unpacks at once while it reads a prompt."""
 
 
+class Graphs(Sourced, frozen=True, kw_only=True):
+    """What vLLM sets aside for CUDA graphs before it has captured them, MiB."""
+
+    layer_mib: float
+    """A graph and layer."""
+    base_mib: float
+    sequence_mib: float
+    """A sequence of the largest batch that is captured."""
+    largest_batch: int
+    largest_batches: Mapping[str, int]
+    """Where an architecture captures larger ones."""
+    second_runner_since: str
+    """First version whose newer model runner sets something aside."""
+
+
 class Start(Sourced, frozen=True, kw_only=True):
-    """What is gone before the KV cache gets its share, beside weights and activations."""
+    """What is gone before the KV cache gets its share, beside weights, activations and graphs."""
 
     driver_reserve_mib: int
     """NVML counts it, CUDA does not see it."""
     context_gib: float
-    """What CUDA and its libraries take outside PyTorch."""
+    """What CUDA and its libraries take outside PyTorch, on a GPU that works alone."""
     communicator_gib: float
-    """NCCL's buffers, when GPUs work together."""
-    graphs_gib: float
-    """CUDA graphs, where vLLM counts them."""
+    """What is counted of it, and of the buffers for exchanging results, when GPUs work together."""
     system_reserve_gib: float
     """Left to the system where it shares the memory with the GPU."""
 
@@ -66,9 +143,20 @@ class MemoryFacts(Sourced, frozen=True, kw_only=True):
     group_growth: float
     in_flight_batches_since: str
     hybrid_prefix_caching_since: str
+    latent_block_step: int
+    """Blocks of a model that mixes compressed vectors with states are whole multiples of this, tokens."""
+    index_bytes: int
+    """Bytes a token and layer of the index beside compressed vectors."""
+    indexed_packed_bytes: int
+    """Bytes a token and layer of a compressed vector that has an index, in its usual packed form."""
+    indexed_plain_types: tuple[str, ...]
+    """Values of ``--kv-cache-dtype`` with which it is not packed."""
+    indexed_block_size: int
     kv_dtype: tuple[KvDtype, ...]
+    layer_names: Mapping[str, LayerKind]
     layout: tuple[Layout, ...]
     activation: Activation
+    graphs: Graphs
     start: Start
 
 

@@ -223,6 +223,16 @@ class MilestonePattern(Sourced, frozen=True, kw_only=True):
     """Worth asking ``/health`` once it was seen."""
 
 
+class FigurePattern(Sourced, frozen=True, kw_only=True):
+    """Lines in which vLLM states what it measured; groups are figures, with thousands separators or without.
+
+    Of the figures of several workers the ``keep`` one holds for all of them.
+    """
+
+    patterns: tuple[str, ...]
+    keep: Literal["smallest", "largest"]
+
+
 class FailurePattern(Sourced, frozen=True, kw_only=True):
     """A line of a failed start; the first pattern in the table that is found in it decides.
 
@@ -274,6 +284,9 @@ class VllmFacts(Sourced, frozen=True, kw_only=True):
     log: LogFormat
     milestone: tuple[MilestonePattern, ...]
     failure: tuple[FailurePattern, ...]
+    figure: tuple[FigurePattern, ...]
+    answers_shortened_since: VersionText
+    """From then on an answer that does not fit behind its prompt is cut to the room left, not refused."""
 
 
 class BasePrompt(Sourced, frozen=True, kw_only=True):
@@ -329,9 +342,21 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     """``input - output`` should hold at least this many base prompts, or too little is left to work with."""
     reserved_default: int
     """opencode tidies up this far below ``limit.input``, or an answer's length if that is less."""
+    reserve_always_since: VersionText
+    """From then on it keeps that reserve with every limit, unless ``compaction.reserved`` says less."""
     turn_tokens: int
     """What a turn holds at least besides the base prompt; with no room for it opencode tidies up for ever."""
+    summary_tokens: int
+    """What the request for a summary holds besides the conversation."""
+    kept_tokens: int
+    """What is kept word by word at least when the rest is replaced by a summary."""
     tokens_per_line: int
+    bytes_per_token: float
+    """Of texts and lists of tools."""
+    server_of_tools_tokens: int
+    """Assumed for each MCP server whose tools were not counted."""
+    instruction_files: tuple[str, ...]
+    """Read into the first prompt from the folder of a project or the configuration; the first one counts."""
     chunk_timeout_ms: int
     header_timeout_ms: int
     tool_output_max_bytes: int

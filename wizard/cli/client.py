@@ -39,6 +39,16 @@ def configure(
     output_tokens: Annotated[
         int | None, typer.Option("--output", help=_("opencode's longest answer, tokens."))
     ] = None,
+    extra_prompt_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--extra-prompt-tokens", help=_("What your instructions and MCP servers add to every prompt.")
+        ),
+    ] = None,
+    trim_tools: Annotated[
+        bool,
+        typer.Option("--trim-tools", help=_("Deny the tools a coding job can do without: a small window.")),
+    ] = False,
     api_key_file: Annotated[
         str | None, typer.Option("--api-key-file", help=_("File that holds the key."))
     ] = None,
@@ -77,7 +87,11 @@ def configure(
         answers,
         start={"mode": "connect", "base_url": base_url or default_url(answers), "api_key_env": api_key_env},
         model={"served_name": model},
-        budget={"output": output_tokens},
+        budget={
+            "output": output_tokens,
+            "extra_prompt_tokens": extra_prompt_tokens,
+            "trim_tools": trim_tools or None,
+        },
         serve={"api_key_file": api_key_file},
         opencode={
             "provider": provider,

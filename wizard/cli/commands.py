@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from wizard.cli import client, fetching, looking, models, runtimes, serving, walking
+from wizard.cli import budgeting, client, fetching, looking, models, runtimes, serving, walking
 from wizard.cli.options import COMMON_HELP
 from wizard.errors import UsageError
 from wizard.i18n import _
@@ -25,7 +25,7 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
         ),
         ("runtime", runtimes.runtime, _("Find and ask the installed vLLM, or install one.")),
         ("models", models.models, _("What works on this machine, and why.")),
-        ("budget", looking.budget, _("Memory and token arithmetic.")),
+        ("budget", budgeting.budget, _("Memory and token arithmetic.")),
         ("plan", looking.plan, _("The resolved launch plan; nothing is started.")),
         ("fetch", fetching.fetch, _("Bring weights to the disk; goes on where it stopped.")),
         ("launch", serving.launch, _("Start vLLM and follow it until it answers.")),

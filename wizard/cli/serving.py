@@ -27,6 +27,7 @@ from wizard.serve import (
     Exited,
     Finding,
     LogLine,
+    Measured,
     Milestone,
     Progress,
     Ready,
@@ -102,6 +103,8 @@ def show_event(happened: LaunchEvent) -> None:
             output.say(f"{stamp:>6}  >>    {stage} {done}/{total}")
         case Ready(base_url=url, served_names=names, max_model_len=window):
             output.say(f"{stamp:>6}  OK    {url}  {', '.join(names)}  {window or '?'}")
+        case Measured():
+            _say_measured(happened, stamp)
         case Finding(text=text):
             output.say(f"{stamp:>6}  FAIL  {text}")
         case Exited(code=code):
@@ -110,6 +113,20 @@ def show_event(happened: LaunchEvent) -> None:
             output.say(text)
         case _:
             pass
+
+
+def _say_measured(told: Measured, stamp: str) -> None:
+    """vLLM's own figures beside the estimate, and the longer window they leave room for."""
+    names = {"available_kv_gib": _("KV cache, GiB"), "cache_tokens": _("KV cache, tokens")}
+    for name, title in names.items():
+        truth, expected = getattr(told.vllm, name), told.estimate.get(name)
+        if truth is not None:
+            text = _("{title}: {truth:,}, expected {expected}")
+            shown = "-" if expected is None else f"{round(expected, 2):,}"
+            output.say(f"{stamp:>6}        " + text.format(title=title, truth=truth, expected=shown))
+    if told.longer is not None:
+        text = _("There is room for a longer window: --max-model-len {window}")
+        output.say(f"{stamp:>6}        " + text.format(window=told.longer))
 
 
 def status() -> int:

@@ -29,8 +29,10 @@ from wizard.flow.prepare import (
     recording_name,
     save_machine,
 )
+from wizard.flow.prompt import extra_parts, measure_first_prompt
 from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
+from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
 from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
@@ -112,6 +114,7 @@ __all__ = [
     "diagnose",
     "diagnose_log",
     "examine",
+    "extra_parts",
     "fetch_weights",
     "find_recipes",
     "find_runtime",
@@ -122,10 +125,12 @@ __all__ = [
     "is_named",
     "launch",
     "load_answers",
+    "longer_edit",
     "look_at_machine",
     "look_for_weights",
     "make_plan",
     "matching",
+    "measure_first_prompt",
     "model_lines",
     "name_model",
     "need",
@@ -151,5 +156,6 @@ __all__ = [
     "take_row",
     "undo",
     "weights_on_disk",
+    "widen",
     "write_configuration",
 ]

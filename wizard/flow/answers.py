@@ -65,13 +65,20 @@ class ModelAnswers(_Section, frozen=True, kw_only=True):
 
 
 class BudgetAnswers(_Section, frozen=True, kw_only=True):
-    """``[budget]``: tokens and the share of memory."""
+    """``[budget]``: tokens and the share of memory.
+
+    ``extra_prompt_tokens`` is what the user's own instructions and MCP servers add to opencode's first
+    prompt; ``auto``: estimated from the files that are found. ``trim_tools`` agrees that opencode's lesser
+    tools are denied, in whatever project and with whatever model: a small window works then.
+    """
 
     max_model_len: int | Literal["auto"] = "auto"
     output: int | None = None
     concurrency: int = 1
     gpu_memory_utilization: float | None = None
     kv_cache_dtype: str = "auto"
+    extra_prompt_tokens: int | Literal["auto"] = "auto"
+    trim_tools: bool = False
 
 
 class ServeAnswers(_Section, frozen=True, kw_only=True):
@@ -199,7 +206,11 @@ def _refuse_unknown_keys(raw: Mapping[str, Any], origin: str) -> None:
                 )
 
 
-_RANGES = {"serve.port": "1…65535", "budget.gpu_memory_utilization": "0…1"}
+_RANGES = {
+    "serve.port": "1…65535",
+    "budget.gpu_memory_utilization": "0…1",
+    "budget.extra_prompt_tokens": "0…",
+}
 
 
 def check_answers(answers: Answers, origin: str) -> None:
@@ -212,6 +223,8 @@ def check_answers(answers: Answers, origin: str) -> None:
         "opencode.context": answers.opencode.context,
     }
     problems = {key: isinstance(value, int | float) and not value > 0 for key, value in positive.items()}
+    extra = answers.budget.extra_prompt_tokens
+    problems["budget.extra_prompt_tokens"] = isinstance(extra, int) and extra < 0
     problems["serve.port"] = not 1 <= answers.serve.port <= 65535
     share = answers.budget.gpu_memory_utilization
     problems["budget.gpu_memory_utilization"] = share is not None and not 0 < share <= 1

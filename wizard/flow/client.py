@@ -6,7 +6,7 @@ import threading
 
 import msgspec
 
-from wizard.budget import Limits
+from wizard.budget import Limits, would_loop
 from wizard.errors import RefusedError
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
@@ -15,6 +15,7 @@ from wizard.flow.serving import known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
     ConfigRequest,
+    OpencodeChange,
     Proof,
     find_opencode,
     globals_wanted,
@@ -35,6 +36,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     journey = prepare(journey)
     server = need(journey.server)
     _require_smoke(journey, unproven)
+    _require_consent(journey)
     wanted = journey.answers.opencode
     version = opencode_version(binary) if (binary := find_opencode(wanted.binary)) else None
     limits = limits_of(journey, opencode_version=version)
@@ -56,9 +58,12 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         globals=globals_wanted(wanted.globals, target),
         default_model=wanted.default_model,
         private=wanted.private,
+        denied_tools=limits.denied_tools,
         opencode_version=version,
     )
-    return msgspec.structs.replace(journey, change=plan_change(request, target))
+    change = plan_change(request, target)
+    _require_safe_as_written(change, limits, version)
+    return msgspec.structs.replace(journey, change=change)
 
 
 def write_configuration(journey: Journey) -> Journey:
@@ -101,6 +106,30 @@ def _require_safe(limits: Limits) -> None:
     refusal = next((warning for warning in limits.warnings if warning.refuses), None)
     if refusal is not None:
         raise RefusedError(refusal.text, _("Start vLLM with a longer window, or ask for a shorter output."))
+
+
+def _require_consent(journey: Journey) -> None:
+    """Tools are denied by a key that touches all providers: not against an outright no."""
+    if journey.answers.budget.trim_tools and journey.answers.opencode.globals == "no":
+        raise RefusedError(
+            _("Denying tools of opencode touches all providers, and that was not agreed to."),
+            _("Agree with --globals yes, or leave --trim-tools out."),
+        )
+
+
+def _require_safe_as_written(change: OpencodeChange, limits: Limits, version: str | None) -> None:
+    """Without the root key ``compaction.reserved`` opencode 2 keeps more free than the limits allow for."""
+    written = change.limit
+    loop = would_loop(
+        written["context"],
+        written.get("input"),
+        written["output"],
+        limits.reserved if "input" in written else None,
+        limits.base_prompt_tokens,
+        opencode_version=version,
+    )
+    if loop is not None:
+        raise RefusedError(loop.text, _("Agree to the keys that touch all providers: --globals yes sets it."))
 
 
 def _model_name(journey: Journey) -> str:

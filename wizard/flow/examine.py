@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from wizard.budget import would_loop
+from wizard.budget import output_cap, would_loop
 from wizard.catalog import opencode_facts
 from wizard.diagnosis import Diagnosis, diagnose_file, diagnose_text
 from wizard.errors import WizardError
@@ -84,7 +84,7 @@ def _server_check(journey: Journey) -> tuple[Server | None, Check]:
 
 
 def _opencode_checks(journey: Journey, server: Server | None) -> tuple[Check, ...]:
-    binary = find_opencode(journey.answers.opencode.binary)
+    version, binary = None, find_opencode(journey.answers.opencode.binary)
     if binary is None:
         program = Check(
             id="opencode",
@@ -93,9 +93,8 @@ def _opencode_checks(journey: Journey, server: Server | None) -> tuple[Check, ..
             hint=_("Install it with: npm install -g opencode-ai"),
         )
     else:
-        detail = _("opencode {version} at {path}").format(
-            version=opencode_version(binary) or "?", path=binary
-        )
+        version = opencode_version(binary)
+        detail = _("opencode {version} at {path}").format(version=version or "?", path=binary)
         program = Check(id="opencode", status="ok", detail=detail)
     try:
         target = target_file(path=opencode_path(journey), project=journey.answers.opencode.project)
@@ -109,19 +108,28 @@ def _opencode_checks(journey: Journey, server: Server | None) -> tuple[Check, ..
             detail=_("{path} names no server of your own.").format(path=target.path),
             hint=_("Write it with: vllm-opencode configure"),
         )
-    return program, *(_model_check(model, server) for model in models)
+    return program, *(_model_check(model, server, version) for model in models)
 
 
-def _model_check(model: ConfiguredModel, server: Server | None) -> Check:
+def _model_check(model: ConfiguredModel, server: Server | None, version: str | None) -> Check:
     """One model: safe limits and, where it points to this server, a name and a window that match."""
     id = f"opencode-config:{model.provider}/{model.key}"
+    ours = server is not None and normal_url(model.base_url) == server.base_url
     loop = would_loop(
-        model.context, model.input, model.output, model.reserved, opencode_facts().base_prompt[-1].measured
+        model.context,
+        model.input,
+        model.output,
+        model.reserved,
+        opencode_facts().base_prompt[-1].measured,
+        window=server.max_model_len if server is not None and ours else None,
+        cap=output_cap(),
+        opencode_version=version,
+        vllm_version=server.version if server is not None and ours else None,
     )
     if loop is not None:
         hint = _("Write safe limits with: vllm-opencode configure")
         return Check(id=id, status="fail", detail=loop.text, hint=hint)
-    if server is None or normal_url(model.base_url) != server.base_url:
+    if server is None or not ours:
         detail = _("points to {url}, which was not asked").format(url=model.base_url)
         return Check(id=id, status="ok" if server is None else "skip", detail=detail)
     if model.sent_as not in server.served_names:

@@ -18,10 +18,10 @@ from wizard.errors import WizardError
 from wizard.fetch import Fetched
 from wizard.flow.answers import Answers, Mode
 from wizard.machine import Check, Machine
-from wizard.opencode import OpencodeChange, Proof
+from wizard.opencode import OpencodeChange, PromptSize, Proof
 from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
-from wizard.serve import Run, Server
+from wizard.serve import EngineFigures, Run, Server
 from wizard.smoke import SmokeReport
 
 _Result = TypeVar("_Result")
@@ -91,6 +91,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Runtime | None = None
     rows: tuple[Row, ...] = ()
     choice: Choice | None = None
+    prompt: PromptSize | None = None
+    """opencode's first prompt, once it was measured; the model's name chooses between its own prompts."""
     budget: Budget | None = None
     plan: LaunchPlan | None = None
     fetched: Fetched | None = None
@@ -99,6 +101,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     started_here: bool = False
     """``run`` was started by this wizard, not found running: only then a failure further on stops it."""
     server: Server | None = None
+    figures: EngineFigures | None = None
+    """What the running server says it has for the KV cache."""
     smoke: SmokeReport | None = None
     change: OpencodeChange | None = None
     proof: Proof | None = None
@@ -120,9 +124,9 @@ _RESULTS: dict[Step, dict[str, object]] = {
     Step.START: {},
     Step.MACHINE: {"machine": None, "checks": ()},
     Step.RUNTIME: {"runtimes": (), "runtime": None},
-    Step.MODEL: {"rows": (), "choice": None, "fetched": None},
+    Step.MODEL: {"rows": (), "choice": None, "prompt": None, "fetched": None},
     Step.BUDGET: {"budget": None, "plan": None},
-    Step.LAUNCH: {"server": None},
+    Step.LAUNCH: {"server": None, "figures": None},
     Step.SMOKE: {"smoke": None},
     Step.OPENCODE: {"change": None, "proof": None},
     Step.DIAGNOSE: {"diagnosis": None},

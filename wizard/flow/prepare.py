@@ -27,7 +27,10 @@ from wizard.errors import RefusedError, UnknownNameError, UsageError
 from wizard.fetch import Order, presence
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Cancelled, Journey, need
+from wizard.flow.prompt import first_prompt
+from wizard.flow.readback import residual
 from wizard.flow.recipes import needs_of
+from wizard.flow.settings import engine_settings, plan_settings
 from wizard.i18n import _
 from wizard.machine import (
     Machine,
@@ -39,7 +42,6 @@ from wizard.machine import (
     read_host,
     write_recording,
 )
-from wizard.memory import EngineSettings
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
 from wizard.text import one_line, shell_join
@@ -213,16 +215,15 @@ def _catalogue_entry(name: str | None, path: str | None) -> catalog.Model | None
 
 
 def make_plan(journey: Journey) -> Journey:
-    """Step Budget: memory, tokens, and from them the complete launch plan. Pure."""
+    """Step Budget: memory, tokens, and from them the complete launch plan.
+
+    Reads what an earlier start measured, and what the user adds to opencode's prompt; touches nothing.
+    """
     machine = need(journey.machine)
     runtime = need(journey.runtime)
     choice = need(journey.choice)
     answers = journey.answers
-    settings = msgspec.structs.replace(
-        engine_settings(journey, runtime),
-        tensor_parallel_size=choice.tensor_parallel_size,
-        pipeline_parallel_size=choice.pipeline_parallel_size,
-    )
+    prompt = first_prompt(journey)
     members = [gpu for gpu in machine.gpus if gpu.index in choice.gpus]
     budget = make_budget(
         gpu=min(members, key=lambda gpu: gpu.memory_mib) if members and not runtime.cpu_build else None,
@@ -230,9 +231,15 @@ def make_plan(journey: Journey) -> Journey:
         config=choice.config,
         context=choice.context,
         thinks=choice.thinks,
-        settings=settings,
+        settings=plan_settings(journey),
         output=answers.budget.output,
         concurrency=answers.budget.concurrency,
+        base_prompt_tokens=prompt.measured,
+        extra_prompt_tokens=prompt.extra,
+        trim_tools=answers.budget.trim_tools,
+        opencode_version=prompt.opencode_version,
+        cap=prompt.cap,
+        residual=residual(journey),
     )
     serve = ServeSettings(
         host=answers.serve.host,
@@ -247,17 +254,6 @@ def make_plan(journey: Journey) -> Journey:
     )
     plan = build_plan(machine=machine, runtime=runtime, choice=choice, budget=budget, settings=serve)
     return msgspec.structs.replace(journey, budget=budget, plan=plan)
-
-
-def engine_settings(journey: Journey, runtime: Runtime) -> EngineSettings:
-    """The engine settings the answers ask for, before a model is chosen."""
-    budget = journey.answers.budget
-    return EngineSettings(
-        vllm_version=runtime.version or catalog.vllm_facts().newest,
-        gpu_memory_utilization=budget.gpu_memory_utilization,
-        max_model_len=None if budget.max_model_len == "auto" else budget.max_model_len,
-        kv_cache_dtype=budget.kv_cache_dtype,
-    )
 
 
 def _patience_s(choice: Choice) -> float:

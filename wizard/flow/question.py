@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import msgspec
@@ -12,6 +13,7 @@ from wizard.catalog import model, vllm_facts
 from wizard.compat import Wishes, choose, choose_best, find_row, matrix, read_config
 from wizard.errors import UsageError
 from wizard.flow.journey import Journey, need
+from wizard.flow.prompt import first_prompt
 from wizard.i18n import _
 from wizard.memory import EngineSettings
 
@@ -36,6 +38,11 @@ class BudgetQuestion(msgspec.Struct, frozen=True, kw_only=True):
     vllm_version: str | None = None
     available_kv_gib: float | None = None
     output: int | None = None
+    decode_context_parallel_size: int | None = None
+    kv_cache_memory_bytes: str | None = None
+    """As vLLM takes it: a number, or one with a letter (see ``_bytes``)."""
+    thinks: bool = False
+    """For ``config``: whether its model thinks before it answers."""
 
 
 def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
@@ -55,11 +62,12 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         max_num_seqs=question.max_num_seqs,
         enforce_eager=question.enforce_eager,
         quantization=question.quantization,
+        decode_context_parallel_size=question.decode_context_parallel_size or 1,
     )
     if question.config is not None:
         config = read_config(question.config)
         gpus, tensor, pipeline = machine.gpus, 1, 1
-        weights, context, thinks = None, None, False
+        weights, context, thinks = None, None, question.thinks
     else:
         rows = matrix(machine, runtime, settings)
         if question.model is None:
@@ -76,6 +84,7 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         tensor_parallel_size=question.tensor_parallel_size or tensor,
         pipeline_parallel_size=question.pipeline_parallel_size or pipeline,
     )
+    prompt, given = first_prompt(journey), question.kv_cache_memory_bytes
     return make_budget(
         gpu=min(gpus, key=lambda gpu: gpu.memory_mib, default=None),
         weights_gib=weights,
@@ -84,14 +93,20 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         thinks=thinks,
         settings=settings,
         output=question.output,
+        base_prompt_tokens=prompt.measured,
+        extra_prompt_tokens=prompt.extra,
+        trim_tools=journey.answers.budget.trim_tools,
+        opencode_version=prompt.opencode_version,
+        cap=prompt.cap,
         available_kv_gib=question.available_kv_gib,
+        kv_cache_memory_bytes=None if given is None else _bytes(given),
     )
 
 
 def _check(question: BudgetQuestion) -> None:
     """Figures nobody can mean, named by their option."""
-    counts = ("max_model_len", "tensor_parallel_size", "pipeline_parallel_size", "max_num_batched_tokens")
-    for name in (*counts, "max_num_seqs", "output"):
+    sizes = ("tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size")
+    for name in (*sizes, "max_model_len", "max_num_batched_tokens", "max_num_seqs", "output"):
         value = getattr(question, name)
         if value is not None and value < 1:
             raise UsageError(
@@ -99,6 +114,10 @@ def _check(question: BudgetQuestion) -> None:
                     option=f"--{name.replace('_', '-')}", value=value
                 )
             )
+    if question.available_kv_gib is not None and question.kv_cache_memory_bytes is not None:
+        raise UsageError(
+            _("--available-kv-gib and --kv-cache-memory-bytes exclude each other."), _("Give one of them.")
+        )
     share = question.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         raise UsageError(
@@ -107,3 +126,23 @@ def _check(question: BudgetQuestion) -> None:
     # Negative is a figure vLLM really prints: what is missing.
     if question.available_kv_gib is not None and not math.isfinite(question.available_kv_gib):
         raise UsageError(_("--available-kv-gib must be a finite number."))
+
+
+_UNITS = {"": 1} | {
+    letter: base**power
+    for base, letters in ((1000, "kmgt"), (1024, "KMGT"))
+    for power, letter in enumerate(letters, 1)
+}
+"""vLLM's own reading of sizes: small letters are decimal, capitals binary."""
+
+
+def _bytes(text: str) -> int:
+    """A size as vLLM's options take it. Raises UsageError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgtKMGT]?)", text.strip())
+    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    if size < 1:
+        raise UsageError(
+            _("--kv-cache-memory-bytes must be a size above 0, not {value}.").format(value=text),
+            _("Write it like 25769803776 or 24G."),
+        )
+    return size

@@ -13,10 +13,14 @@ from wizard.errors import RefusedError, UsageError
 from wizard.flow.answers import Answers, answers_from
 from wizard.flow.journey import Journey, Step
 from wizard.flow.places import prepare, receipt_path
+from wizard.flow.readback import measurement
 from wizard.i18n import _
 from wizard.opencode import undo_change
-from wizard.receipt import Receipt, Undo
+from wizard.receipt import Measurement, Receipt, Undo
 from wizard.text import covered_env, is_secret_name
+
+_MEASUREMENTS = 50
+"""Kept at most, the oldest go first."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +45,7 @@ def save_progress(journey: Journey, *, finished: bool = False) -> Receipt:
         answers=msgspec.to_builtins(_without_secrets(journey.answers)),
         results=_results(journey),
         undo=_undo_with(before, journey),
+        measurements=_measurements_with(() if earlier is None else earlier.measurements, journey),
     )
     receipt.save(made, file)
     return made
@@ -120,6 +125,15 @@ def _undo_with(before: tuple[Undo, ...], journey: Journey) -> tuple[Undo, ...]:
     return (*kept, msgspec.structs.replace(entry, backup=ours.backup))
 
 
+def _measurements_with(before: tuple[Measurement, ...], journey: Journey) -> tuple[Measurement, ...]:
+    """What was measured so far, with this journey's start in the place of an earlier one of the same."""
+    made = measurement(journey)
+    if made is None:
+        return before
+    kept = [entry for entry in before if entry.fingerprint != made.fingerprint]
+    return (*kept, made)[-_MEASUREMENTS:]
+
+
 def _without_secrets(answers: Answers) -> Answers:
     """The answers without values of variables that hold secrets: they must be given again."""
     env = {name: value for name, value in answers.runtime.env.items() if not is_secret_name(name)}
@@ -140,6 +154,8 @@ def _results(journey: Journey) -> dict[str, object]:
         "pid": lambda: journey.run.pid if journey.run else None,
         "base_url": lambda: journey.server.base_url if journey.server else None,
         "served_model_name": lambda: journey.server.model if journey.server else None,
+        "available_kv_gib": lambda: journey.figures.available_kv_gib if journey.figures else None,
+        "cache_tokens": lambda: journey.figures.cache_tokens if journey.figures else None,
         "max_model_len": lambda: journey.server.max_model_len if journey.server else None,
         "smoke": lambda: journey.smoke.verdict if journey.smoke else None,
         "opencode_config": lambda: journey.change.path if journey.change else None,

@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 
-from wizard.budget import Limits, limits
+from wizard.budget import Limits
 from wizard.catalog import Model, find_model
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow.answers import Answers, key_variable
 from wizard.flow.journey import Cancelled, Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
+from wizard.flow.prompt import limits_here
+from wizard.flow.readback import comparison, with_figures
 from wizard.flow.weights import LaunchEvent, bring_weights
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
@@ -80,7 +83,10 @@ def launch(journey: Journey, emit: Callable[[LaunchEvent], None], cancel: thread
         raise
     started_by: StartedBy = "rehearsal" if journey.simulated else "wizard"
     server = msgspec.structs.replace(server, started_by=started_by, pid=run.pid)
-    return read_back(msgspec.structs.replace(journey, run=run, server=server, started_here=ours))
+    running = msgspec.structs.replace(journey, run=run, server=server, started_here=ours)
+    read = read_back(with_figures(running))
+    emit(comparison(read, seconds=round(time.time() - run.started_at, 3)))
+    return read
 
 
 def _alive_run(journey: Journey, plan: LaunchPlan) -> Run | None:
@@ -163,10 +169,11 @@ def limits_of(journey: Journey, opencode_version: str | None = None) -> Limits:
             _("Is it a vLLM? Its /v1/models names max_model_len."),
         )
     wished = journey.answers.opencode.context
-    return limits(
+    return limits_here(
+        journey,
         min(server.max_model_len, wished or server.max_model_len),
-        output=journey.answers.budget.output,
         thinks=thinks(journey),
+        vllm_version=server.version,
         opencode_version=opencode_version,
     )
 
@@ -186,7 +193,7 @@ def connect(journey: Journey) -> Journey:
     wanted = journey.answers.model.served_name or journey.answers.model.id
     if wanted is not None:
         server = msgspec.structs.replace(server, model=_served_as(wanted, server.served_names))
-    return msgspec.structs.replace(journey, server=server)
+    return with_figures(msgspec.structs.replace(journey, server=server))
 
 
 def _served_as(wanted: str, served: tuple[str, ...]) -> str:
@@ -219,7 +226,7 @@ def stop_server(journey: Journey) -> Journey:
     """Stop the run of this journey, if there is one; a server somebody else started is left alone."""
     if journey.run is not None and is_alive(journey.run):
         stop_run(journey.run)
-    return msgspec.structs.replace(journey, run=None, server=None)
+    return msgspec.structs.replace(journey, run=None, server=None, figures=None)
 
 
 def key_of(answers: Answers) -> str | None:

@@ -2,7 +2,8 @@
 
 vLLM takes a share of the whole GPU, loads the weights, runs a full batch to see the peak, and gives the rest
 to the KV cache (vLLM 0.33.0 vllm/v1/worker/gpu_worker.py). Only its measurement is exact: with the weights
-known, this estimate of the rest was within 0.25 GiB of ten starts of vLLM 0.26.0 on H200, one GPU and two.
+known, this estimate of the rest was within 0.25 GiB of 69 starts of vLLM 0.26.0 on H200; of two GPUs without
+FlashInfer's buffers it expects 0.9 GiB too little.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 
 from wizard.catalog import Origin, memory_facts, quantizations, reached, vllm_facts
 from wizard.machine import Gpu
+from wizard.memory.activation import activation_bytes, graphs_bytes
 from wizard.memory.kv import GIB
-from wizard.memory.shape import ModelShape, read_shape
+from wizard.memory.shape import read_shape
 from wizard.memory.types import EngineSettings, MemoryPlan
 from wizard.memory.weights import weights_gib as counted_weights
 
@@ -65,11 +67,12 @@ def memory_plan(
     ranks = settings.tensor_parallel_size * settings.pipeline_parallel_size
     weights = None if weights_gib is None else weights_gib / ranks
     shape = read_shape(config)
-    activation = None if shape is None else _activation_gib(shape, settings)
-    graphs_counted = reached(settings.vllm_version, vllm_facts().graphs_counted_since)
-    graphs = start.graphs_gib if graphs_counted and not settings.enforce_eager else 0.0
-    other = start.context_gib + (start.communicator_gib if ranks > 1 else 0.0)
-    origins |= {"graphs_gib": "assumed" if graphs else "computed", "other_gib": "assumed"}
+    activation = None if shape is None else activation_bytes(shape, settings) / GIB
+    graphs = None if shape is None else graphs_bytes(shape, settings) / GIB
+    other = start.communicator_gib if ranks > 1 else start.context_gib
+    origins["other_gib"] = "table"
+    if graphs is not None:
+        origins["graphs_gib"] = "computed"
     if weights is not None:
         origins["weights_gib"] = weights_origin
     if activation is not None:
@@ -77,7 +80,7 @@ def memory_plan(
 
     requested = math.ceil(total * share * GIB) / GIB
     available = None
-    if weights is not None and activation is not None:
+    if weights is not None and activation is not None and graphs is not None:
         available = requested - weights - activation - graphs - other
         origins["available_kv_gib"] = "computed"
     return MemoryPlan(
@@ -120,39 +123,6 @@ def utilization(gpu: Gpu, settings: EngineSettings) -> tuple[float, Origin | Non
     usable = (free if free >= _BUSY_SHARE * total else total) - reserve
     fitting = math.floor(100 * usable / total) / 100 if total > 0 else default
     return (default, "table") if fitting >= default else (max(0.0, fitting), "computed")
-
-
-def _activation_gib(shape: ModelShape, settings: EngineSettings) -> float:
-    """Peak of vLLM's trial run of a full batch: the wider of what the layers and the sampler need.
-
-    Layers: the inner width of one feed-forward (up and gate together, then their product) and four copies of
-    the hidden state, in 16 bit; with latent attention also the unpacked part of a long prompt.
-    """
-    facts = memory_facts().activation
-    batch, sequences = settings.max_num_batched_tokens or 0, settings.max_num_seqs or 0
-    tensor = settings.tensor_parallel_size
-    inner = 0
-    if shape.experts == 0 or shape.first_k_dense_replace:
-        inner = 3 * (shape.intermediate_size or 0)
-    if shape.experts:
-        width = shape.expert_width or 0
-        inner = max(inner, (shape.num_experts_per_tok or 1) * (max(2 * width, shape.hidden_size) + width))
-    layers = batch * (inner / tensor + 4 * shape.hidden_size) * 2
-    if shape.latent_width is not None:
-        head = (shape.qk_nope_head_dim or 0) + (shape.v_head_dim or 0)
-        layers += facts.latent_workspace_tokens * shape.num_attention_heads / tensor * head * 2
-    per_entry = facts.sampler_bytes if _second_runner(shape, settings) else facts.first_runner_sampler_bytes
-    return max(layers, sequences * shape.vocab_size * per_entry) / GIB
-
-
-def _second_runner(shape: ModelShape, settings: EngineSettings) -> bool:
-    """Whether vLLM runs this model with its newer model runner, which samples in less memory."""
-    facts = memory_facts().activation
-    if reached(settings.vllm_version, facts.second_runner_since):
-        return True
-    simple = not shape.experts and shape.linear_num_value_heads is None
-    early = simple or shape.architecture in facts.second_runner_early
-    return early and reached(settings.vllm_version, facts.second_runner_dense_since)
 
 
 def _weight_bits(config: Mapping[str, object], settings: EngineSettings) -> float:

@@ -29,28 +29,41 @@ _NO_LIMIT = 1 << 24
 """Longest window looked for when the checkpoint states none, tokens."""
 
 
+class _Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Layers of one bucket, in ``count`` groups with a block table each; blocks of ``block_size`` tokens."""
+
+    layers: CacheLayers
+    count: int
+    block_size: int
+
+
 class _Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """All groups draw blocks of one size from one pool; every group of a request needs its own."""
+    """All groups draw blocks of one size in bytes from one pool; every group of a request needs its own."""
 
     block_size: int
     bytes_per_block: int
     bytes_per_token: int
-    groups: tuple[tuple[CacheLayers, int], ...]
-    """Each bucket and the number of groups it was cut into."""
+    groups: tuple[_Group, ...]
     in_flight_tokens: int
-    state_blocks: int
+    caches_states: bool
+    """Prefix caching is on for models with linear attention."""
+    context_ranks: int
 
     def blocks_per_request(self, window: int) -> int:
         """Blocks the longest possible request takes with this window."""
-        return sum(count * self._blocks(layers, window) for layers, count in self.groups)
+        return sum(group.count * self._blocks(group, window) for group in self.groups)
 
-    def _blocks(self, layers: CacheLayers, window: int) -> int:
-        if isinstance(layers, StateLayers):
-            return self.state_blocks
-        if isinstance(layers, AttentionLayers) and layers.window is not None:
-            held = min(layers.window - 1 + self.in_flight_tokens, window)
-            return _ceil_div(held, self.block_size) + 1
-        return _ceil_div(window, self.block_size)
+    def _blocks(self, group: _Group, window: int) -> int:
+        match group.layers:
+            case StateLayers(checkpoint_blocks=extra):
+                return 2 + extra if self.caches_states else 1
+            case AttentionLayers(window=int(length)):
+                held = min(length - 1 + self.in_flight_tokens, window)
+                return _ceil_div(held, group.block_size) + 1
+            case AttentionLayers(chunk=int(length)):
+                return _ceil_div(min(length + self.in_flight_tokens, window), group.block_size)
+            case _:
+                return _ceil_div(_ceil_div(window, self.context_ranks), group.block_size)
 
 
 def kv_plan(
@@ -72,6 +85,7 @@ def kv_plan(
         bytes_per_token=pool.bytes_per_token,
         block_size=pool.block_size,
         bytes_per_block=pool.bytes_per_block,
+        groups=sum(group.count for group in pool.groups),
         num_blocks=blocks,
         blocks_per_request=request,
         cache_tokens=int(concurrency * max_model_len),
@@ -106,29 +120,75 @@ def _blocks_in(pool: _Pool, available_kv_gib: float) -> int:
 
 
 def _pool(layout: CacheLayout, settings: EngineSettings) -> _Pool:
-    facts = memory_facts()
-    tensor, stages = settings.tensor_parallel_size, settings.pipeline_parallel_size
-    element = _element_bytes(settings.kv_cache_dtype)
-    growing = [layers for layers in layout.buckets if not isinstance(layers, StateLayers)]
-    token = max((_token_bytes(layers, tensor, element) for layers in growing), default=0.0)
-    states = [layers for layers in layout.buckets if isinstance(layers, StateLayers)]
-    state = max((_state_bytes(layers, tensor) for layers in states), default=0)
-
-    # A block of attention is made as long as it takes to hold a state; states are then padded to its size.
-    step = vllm_facts().block_size
-    block_size = step if not (state and token) else max(step, step * math.ceil(state / (step * token)))
-    page = math.ceil(block_size * token) if token else state
-
-    length = _group_length([layers.layers for layers in layout.buckets], facts.group_growth)
-    unbounded = [layers for layers in growing if getattr(layers, "window", None) is None] or growing
+    facts, stages = memory_facts(), settings.pipeline_parallel_size
+    base = _block_size(layout, settings)
+    if all(_whole(layers) for layers in layout.buckets):
+        # All need the same number of tokens: one group, whatever the layers' sizes.
+        pages = [math.ceil(base * _token_bytes(layers, settings)) for layers in layout.buckets]
+        counts = [_ceil_div(layers.layers, stages) for layers in layout.buckets]
+        length, page = 1, sum(map(int.__mul__, counts, pages))
+        groups = [_Group(layers=layout.buckets[0], count=1, block_size=base)]
+    else:
+        length = _group_length([layers.layers for layers in layout.buckets], facts.group_growth)
+        page = max(_page_bytes(layers, settings, base) for layers in layout.buckets)
+        groups = [
+            _Group(
+                layers=layers,
+                count=_ceil_div(layers.layers, length),
+                block_size=base * _times_as_long(page, _page_bytes(layers, settings, base)),
+            )
+            for layers in layout.buckets
+        ]
+    growing = [layers for layers in layout.buckets if _whole(layers)] or [
+        layers for layers in layout.buckets if not isinstance(layers, StateLayers)
+    ]
+    token = sum(_ceil_div(layers.layers, stages) * _token_bytes(layers, settings) for layers in growing)
     return _Pool(
-        block_size=block_size,
+        block_size=base,
         bytes_per_block=_ceil_div(length, stages) * page,
-        bytes_per_token=math.ceil(sum(_ceil_div(layers.layers, stages) for layers in unbounded) * token),
-        groups=tuple((layers, _ceil_div(layers.layers, length)) for layers in layout.buckets),
+        bytes_per_token=math.ceil(token / settings.decode_context_parallel_size),
+        groups=tuple(groups),
         in_flight_tokens=_in_flight_tokens(settings),
-        state_blocks=2 if reached(settings.vllm_version, facts.hybrid_prefix_caching_since) else 1,
+        caches_states=reached(settings.vllm_version, facts.hybrid_prefix_caching_since),
+        context_ranks=settings.decode_context_parallel_size,
     )
+
+
+def _whole(layers: CacheLayers) -> bool:
+    """Whether these layers keep something for every token of the context."""
+    if isinstance(layers, AttentionLayers):
+        return layers.window is None and layers.chunk is None
+    return isinstance(layers, LatentLayers)
+
+
+def _block_size(layout: CacheLayout, settings: EngineSettings) -> int:
+    """Tokens of a block: vLLM's default, or as many as it takes for a block to hold a state."""
+    facts, step = memory_facts(), vllm_facts().block_size
+    latent = [layers for layers in layout.buckets if isinstance(layers, LatentLayers)]
+    if any(layers.indexed for layers in latent):
+        return facts.indexed_block_size
+    state = max((_state_bytes(layers, settings) for layers in _states(layout)), default=0)
+    token = max((_token_bytes(layers, settings) for layers in layout.buckets), default=0.0)
+    if not state or not token:
+        return step
+    step = facts.latent_block_step if latent else step
+    return step * math.ceil(state / (step * token))
+
+
+def _states(layout: CacheLayout) -> list[StateLayers]:
+    return [layers for layers in layout.buckets if isinstance(layers, StateLayers)]
+
+
+def _page_bytes(layers: CacheLayers, settings: EngineSettings, block_size: int) -> int:
+    """Bytes of one block in one layer."""
+    if isinstance(layers, StateLayers):
+        return _state_bytes(layers, settings)
+    return math.ceil(block_size * _token_bytes(layers, settings))
+
+
+def _times_as_long(largest: int, page: int) -> int:
+    """Blocks of layers that keep less are made longer until they are as large, or padded where that fails."""
+    return largest // page if largest % page == 0 else 1
 
 
 def _group_length(lengths: list[int], growth: float) -> int:
@@ -136,22 +196,32 @@ def _group_length(lengths: list[int], growth: float) -> int:
     return longest if longest < growth * shortest else shortest
 
 
-def _token_bytes(layers: CacheLayers, tensor: int, element: float) -> float:
+def _token_bytes(layers: CacheLayers, settings: EngineSettings) -> float:
     """Bytes of one token in one layer of one GPU."""
+    element = _element_bytes(settings.kv_cache_dtype)
     match layers:
         case AttentionLayers():
             # With more GPUs than heads the heads are copied.
-            return max(1, layers.kv_heads // tensor) * 2 * layers.head_dim * element
+            heads = max(1, layers.kv_heads // settings.tensor_parallel_size)
+            return heads * (layers.head_dim + (layers.value_dim or layers.head_dim)) * element
+        case LatentLayers(indexed=True):
+            facts = memory_facts()
+            plain = settings.kv_cache_dtype in facts.indexed_plain_types
+            return (layers.width * element if plain else facts.indexed_packed_bytes) + facts.index_bytes
         case LatentLayers():
             return layers.width * element
         case StateLayers():
             return 0.0
 
 
-def _state_bytes(layers: StateLayers, tensor: int) -> int:
+def _state_bytes(layers: StateLayers, settings: EngineSettings) -> int:
     """Bytes of one request's state in one layer of one GPU."""
-    convolution = _ceil_div(layers.convolution_elements, tensor) * 2
-    return convolution + _ceil_div(layers.recurrent_elements, tensor) * layers.recurrent_bytes
+    tensor = settings.tensor_parallel_size
+    # Every GPU needs whole groups for its heads: what cannot be divided is copied.
+    groups = layers.groups if layers.groups % tensor == 0 else tensor
+    inputs = _ceil_div(layers.heads * layers.head_dim + 2 * groups * layers.state_dim, tensor)
+    matrices = _ceil_div(layers.heads, tensor) * layers.head_dim * layers.state_dim
+    return (layers.kernel - 1) * inputs * 2 + matrices * layers.recurrent_bytes
 
 
 def _in_flight_tokens(settings: EngineSettings) -> int:

@@ -25,34 +25,37 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     tie_word_embeddings: bool = False
     vision_config: Mapping[str, object] | None = None
 
-    layer_types: tuple[str, ...] | None = None
-    sliding_window: Count | None = None
-    use_sliding_window: bool | None = None
-    sliding_window_pattern: Count | None = None
-    full_attention_interval: Count | None = None
-
     kv_lora_rank: Count | None = None
     q_lora_rank: Count | None = None
     qk_nope_head_dim: Count | None = None
     qk_rope_head_dim: Count | None = None
     v_head_dim: Count | None = None
-    index_topk: Count | None = None
 
     linear_conv_kernel_dim: Count | None = None
     linear_key_head_dim: Count | None = None
     linear_num_key_heads: Count | None = None
     linear_num_value_heads: Count | None = None
     linear_value_head_dim: Count | None = None
-    mamba_ssm_dtype: str | None = None
 
-    num_experts: Count | None = None
-    n_routed_experts: Count | None = None
-    num_local_experts: Count | None = None
+    num_experts: int | None = None
+    n_routed_experts: int | None = None
+    num_local_experts: int | None = None
+    moe_num_experts: int | None = None
     num_experts_per_tok: Count | None = None
+    moe_topk: int | None = None
+    moe_k: int | None = None
     moe_intermediate_size: Count | None = None
     shared_expert_intermediate_size: Count | None = None
+    moe_shared_expert_intermediate_size: Count | None = None
+    moe_latent_size: Count | None = None
     n_shared_experts: int | None = None
+    num_shared_experts: int | None = None
+    num_shared_expert: int | None = None
+    moe_num_shared_experts: int | None = None
     first_k_dense_replace: int | None = None
+    moe_layer_start_index: int | None = None
+    decoder_sparse_step: Count | None = None
+    mlp_layer_types: tuple[str, ...] | None = None
 
     @property
     def architecture(self) -> str:
@@ -72,7 +75,30 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def experts(self) -> int:
         """Routed experts of a layer; 0 for a dense model."""
-        return self.num_experts or self.n_routed_experts or self.num_local_experts or 0
+        return (
+            self.num_experts or self.n_routed_experts or self.num_local_experts or self.moe_num_experts or 0
+        )
+
+    @property
+    def active_experts(self) -> int:
+        """Routed experts a token goes through."""
+        return self.num_experts_per_tok or self.moe_topk or self.moe_k or 1
+
+    @property
+    def shared_experts(self) -> int:
+        """Experts every token goes through."""
+        return (
+            self.n_shared_experts
+            or self.num_shared_experts
+            or self.num_shared_expert
+            or self.moe_num_shared_experts
+            or 0
+        )
+
+    @property
+    def dense_layers(self) -> int:
+        """Layers without experts, before the first that has some."""
+        return self.first_k_dense_replace or self.moe_layer_start_index or 0
 
     @property
     def expert_width(self) -> int | None:
@@ -88,15 +114,20 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_shape(config: Mapping[str, object]) -> ModelShape | None:
-    """The shape a config.json describes; None when it lacks the basic fields or they make no sense.
+    """The shape a config.json describes; None when it lacks the basic fields or they make no sense."""
+    try:
+        return msgspec.convert(text_fields(config), ModelShape)
+    except msgspec.ValidationError:
+        return None
+
+
+def text_fields(config: Mapping[str, object]) -> dict[str, object]:
+    """The fields that describe the language model.
 
     Of a multimodal checkpoint the text part counts: its fields lie under ``text_config``.
     """
-    nested = config.get("text_config")
     fields = dict(config)
+    nested = config.get("text_config")
     if isinstance(nested, Mapping):
         fields |= {key: value for key, value in nested.items() if key != "architectures"}
-    try:
-        return msgspec.convert(fields, ModelShape)
-    except msgspec.ValidationError:
-        return None
+    return fields

@@ -19,6 +19,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kv_cache_dtype: str = "auto"
     tensor_parallel_size: int = 1
     pipeline_parallel_size: int = 1
+    decode_context_parallel_size: int = 1
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     enforce_eager: bool = False
@@ -26,12 +27,17 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttentionLayers(msgspec.Struct, frozen=True, kw_only=True):
-    """Layers that keep a key and a value for every token, of the whole window or of the last ``window``."""
+    """Layers that keep a key and a value for every token, of the whole context or of a part of it."""
 
     layers: int
     kv_heads: int
     head_dim: int
+    value_dim: int | None = None
+    """Width of a value head; None: that of a key head."""
     window: int | None = None
+    """Only the last so many tokens are kept."""
+    chunk: int | None = None
+    """Only the tokens of the chunk that is worked on are kept, chunks of so many."""
 
 
 class LatentLayers(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,16 +45,27 @@ class LatentLayers(msgspec.Struct, frozen=True, kw_only=True):
 
     layers: int
     width: int
+    indexed: bool = False
+    """With an index beside the vector, for sparse attention."""
 
 
 class StateLayers(msgspec.Struct, frozen=True, kw_only=True):
-    """Layers with linear attention: a state of fixed size a request, however long it is."""
+    """Layers with linear attention: a state of fixed size a request, however long it is.
+
+    A matrix of ``head_dim`` by ``state_dim`` a head, and the last ``kernel`` - 1 inputs of a convolution over
+    the heads and two vectors of ``state_dim`` a group.
+    """
 
     layers: int
-    convolution_elements: int
-    recurrent_elements: int
-    recurrent_bytes: int
-    """Bytes of one element of the recurrent state; the convolution is kept in 16 bit."""
+    heads: int
+    head_dim: int
+    groups: int
+    state_dim: int
+    kernel: int
+    recurrent_bytes: int = 2
+    """Bytes of one element of the matrices; the convolution is kept in 16 bit."""
+    checkpoint_blocks: int = 0
+    """Blocks a request keeps beside the usual ones where prefixes are cached."""
 
 
 CacheLayers: TypeAlias = AttentionLayers | LatentLayers | StateLayers
@@ -96,6 +113,8 @@ class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What one more token of a long request takes."""
     block_size: int
     bytes_per_block: int
+    groups: int
+    """Groups of layers that each take blocks of their own for a request."""
     num_blocks: int
     blocks_per_request: int
     cache_tokens: int

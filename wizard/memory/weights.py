@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from wizard.catalog import LayerKind
 from wizard.memory.kv import GIB
-from wizard.memory.layout import cache_layout
+from wizard.memory.layout import cache_layout, known_layout, layer_kinds
 from wizard.memory.shape import ModelShape, read_shape
 from wizard.memory.types import AttentionLayers, CacheLayers, LatentLayers, StateLayers
 
@@ -19,28 +20,42 @@ def weights_gib(config: Mapping[str, object], bits: float = _PLAIN_BITS) -> floa
     None where counting would be guessing: unknown architectures, and checkpoints with more than a language
     model in them. Draft layers for speculation, which vLLM does not load by itself, are left out.
     """
-    shape, layout = read_shape(config), cache_layout(config)
-    if shape is None or layout is None or shape.vision_config is not None:
+    shape, layout, known = read_shape(config), cache_layout(config), known_layout(config)
+    kinds = layer_kinds(config)
+    if shape is None or layout is None or known is None or kinds is None:
+        return None
+    unread = not shape.experts and any("expert" in name and config[name] for name in config)
+    if shape.vision_config is not None or not known.countable or unread:
         return None
     mixers = [_mixer(shape, layers) for layers in layout.buckets]
-    body = _feed_forward(shape)
+    body = _feed_forward(shape, kinds, 3 if known.gated else 2)
     if body is None or None in mixers:
         return None
-    quantized = body + sum(mixer or 0 for mixer in mixers)
-    plain = shape.vocab_size * shape.hidden_size * (1 if shape.tie_word_embeddings else 2)
+    mixed = sum(mixer or 0 for mixer in mixers)
+    quantized, plain = (body, mixed) if _attention_is_plain(config) else (body + mixed, 0)
+    plain += shape.vocab_size * shape.hidden_size * (1 if shape.tie_word_embeddings else 2)
     plain += shape.num_hidden_layers * shape.hidden_size * shape.experts
     return (quantized * bits + plain * _PLAIN_BITS) / 8 / GIB
+
+
+def _attention_is_plain(config: Mapping[str, object]) -> bool:
+    """Whether the checkpoint leaves its whole attention out of its weight format."""
+    described = config.get("quantization_config")
+    left_out = described.get("modules_to_not_convert") if isinstance(described, Mapping) else None
+    return isinstance(left_out, list | tuple) and any(str(name).endswith("attn") for name in left_out)
 
 
 def _mixer(shape: ModelShape, layers: CacheLayers) -> int | None:
     """Parameters of the attention, or what stands for it, in all layers of a bucket."""
     match layers:
         case AttentionLayers():
-            queries = shape.num_attention_heads * shape.head_size
-            keys = shape.kv_heads * shape.head_size
+            value_dim = layers.value_dim or layers.head_dim
+            queries = shape.num_attention_heads * layers.head_dim
+            outputs = shape.num_attention_heads * value_dim
+            keys = layers.kv_heads * (layers.head_dim + value_dim)
             # The families with linear attention gate the output of their full attention: twice the queries.
             gate = queries if shape.linear_num_value_heads else 0
-            return layers.layers * shape.hidden_size * (2 * queries + 2 * keys + gate)
+            return layers.layers * shape.hidden_size * (queries + outputs + keys + gate)
         case LatentLayers():
             return _latent(shape, layers)
         case StateLayers():
@@ -58,31 +73,33 @@ def _latent(shape: ModelShape, layers: LatentLayers) -> int | None:
     return layers.layers * (queries + hidden * layers.width + unpack + heads * value * hidden)
 
 
-def _linear(shape: ModelShape, layers: StateLayers) -> int | None:
-    if not (shape.linear_num_key_heads and shape.linear_key_head_dim):
-        return None
-    if not (shape.linear_num_value_heads and shape.linear_value_head_dim):
-        return None
-    keys = shape.linear_num_key_heads * shape.linear_key_head_dim
-    values = shape.linear_num_value_heads * shape.linear_value_head_dim
+def _linear(shape: ModelShape, layers: StateLayers) -> int:
+    keys, values = layers.groups * layers.state_dim, layers.heads * layers.head_dim
     # In: query, key, value and its gate, two figures a head for the decay. Out: the values.
-    return layers.layers * shape.hidden_size * (2 * keys + 3 * values + 2 * shape.linear_num_value_heads)
+    return layers.layers * shape.hidden_size * (2 * keys + 3 * values + 2 * layers.heads)
 
 
-def _feed_forward(shape: ModelShape) -> int | None:
+def _feed_forward(shape: ModelShape, kinds: Sequence[LayerKind], matrices: int) -> int | None:
     """Parameters of the dense layers and the experts, routers aside."""
-    dense = shape.intermediate_size or 0
-    if not shape.experts:
-        return shape.num_hidden_layers * _gated(shape, dense) if dense else None
-    width = shape.expert_width
-    if width is None:
+    dense_layers, sparse_layers = _feed_forward_layers(shape, kinds)
+    dense, width = shape.intermediate_size or 0, shape.expert_width or 0
+    if (dense_layers and not dense) or (sparse_layers and not width) or shape.moe_latent_size is not None:
         return None
-    shared = shape.shared_expert_intermediate_size or (shape.n_shared_experts or 0) * width
-    dense_layers = shape.first_k_dense_replace or 0
-    sparse = _gated(shape, shape.experts * width + shared)
-    return dense_layers * _gated(shape, dense) + (shape.num_hidden_layers - dense_layers) * sparse
+    shared = shape.shared_expert_intermediate_size or shape.moe_shared_expert_intermediate_size
+    shared = shared or shape.shared_experts * width
+    sparse = shape.experts * width + shared
+    return matrices * shape.hidden_size * (dense_layers * dense + sparse_layers * sparse)
 
 
-def _gated(shape: ModelShape, width: int) -> int:
-    """Up, gate and down."""
-    return 3 * shape.hidden_size * width
+def _feed_forward_layers(shape: ModelShape, kinds: Sequence[LayerKind]) -> tuple[int, int]:
+    """How many layers have one wide feed-forward, and how many experts."""
+    if "mlp" in kinds or "moe" in kinds:
+        return kinds.count("mlp"), kinds.count("moe")
+    layers = shape.num_hidden_layers
+    if not shape.experts:
+        return layers, 0
+    if shape.mlp_layer_types is not None:
+        sparse = shape.mlp_layer_types.count("sparse")
+    else:
+        sparse = (layers - shape.dense_layers) // (shape.decoder_sparse_step or 1)
+    return layers - sparse, sparse

@@ -2,8 +2,10 @@
 
 from wizard.opencode.binary import find_opencode, merged_config, opencode_version
 from wizard.opencode.content import interleaved_field
+from wizard.opencode.extras import ExtraPart, extra_prompt
 from wizard.opencode.inspect import ConfiguredModel, configured_models
 from wizard.opencode.locate import globals_wanted, target_file
+from wizard.opencode.measure import PromptSize, measure_prompt
 from wizard.opencode.proof import prove_change
 from wizard.opencode.types import (
     Action,
@@ -19,14 +21,18 @@ __all__ = [
     "Action",
     "ConfigRequest",
     "ConfiguredModel",
+    "ExtraPart",
     "Globals",
     "OpencodeChange",
+    "PromptSize",
     "Proof",
     "Target",
     "configured_models",
+    "extra_prompt",
     "find_opencode",
     "globals_wanted",
     "interleaved_field",
+    "measure_prompt",
     "merged_config",
     "opencode_version",
     "plan_change",

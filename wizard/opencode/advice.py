@@ -24,6 +24,12 @@ def advice(
                 tokens=opencode_facts().reserved_default
             )
         )
+    if request.denied_tools:
+        found.append(
+            _("opencode does without {tools}, with every provider: the window is too small for them.").format(
+                tools=", ".join(request.denied_tools)
+            )
+        )
     if request.private:
         found.append(
             _("opencode still fetches a list of models at start: set OPENCODE_DISABLE_MODELS_FETCH=1")

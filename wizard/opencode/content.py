@@ -26,6 +26,7 @@ from wizard.opencode.naming import base_url, check_model_name, model_key, provid
 from wizard.opencode.types import ConfigRequest
 from wizard.opencode.versions import before
 
+_WEB_TOOLS = ("webfetch", "websearch")
 SCHEMA_URL = "https://opencode.ai/config.json"
 
 
@@ -83,7 +84,7 @@ def content(request: ConfigRequest, document: Mapping[str, object]) -> Content:
         model_key=key,
         settings={**schema, **root, "provider": {provider: block}},
         absent=() if "input" in limit else ((*limit_path, "input"),),
-        moved=_moved(document) if request.private else (),
+        moved=_moved(document, (*(_WEB_TOOLS if request.private else ()), *request.denied_tools)),
         warnings=advice(request, document, provider, limit),
     )
 
@@ -163,17 +164,24 @@ def _root_settings(
         settings["disabled_providers"] = [name for name in disabled if name != provider]
     if request.private:
         settings |= _private_settings(document, provider)
+    if request.denied_tools:
+        settings["permission"] = _denied(document, settings.get("permission"), request.denied_tools)
     return settings
+
+
+def _denied(document: Mapping[str, object], so_far: object, tools: tuple[str, ...]) -> dict[str, object]:
+    """The rules with these tools denied; one rule for everything becomes the first of several."""
+    permission = document.get("permission")
+    rules: dict[str, object] = {"*": permission} if isinstance(permission, str) else {}
+    return {**rules, **(so_far if isinstance(so_far, dict) else {}), **dict.fromkeys(tools, "deny")}
 
 
 def _private_settings(document: Mapping[str, object], provider: str) -> dict[str, object]:
     """Sharing, self-update and web tools off; of the providers only the configured ones are offered."""
-    permission = document.get("permission")
-    rules: dict[str, object] = {"*": permission} if isinstance(permission, str) else {}
     settings: dict[str, object] = {
         "share": "disabled",
         "autoupdate": False,
-        "permission": {**rules, "webfetch": "deny", "websearch": "deny"},
+        "permission": _denied(document, None, _WEB_TOOLS),
     }
     if not isinstance(document.get("enabled_providers"), list):
         configured = document.get("provider")
@@ -182,15 +190,17 @@ def _private_settings(document: Mapping[str, object], provider: str) -> dict[str
     return settings
 
 
-def _moved(document: Mapping[str, object]) -> tuple[Path, ...]:
+def _moved(document: Mapping[str, object], tools: tuple[str, ...]) -> tuple[Path, ...]:
     """Denials that a pattern after them would lift again: of opencode's rules the last one that fits wins."""
     permission = document.get("permission")
+    if not tools:
+        return ()
     if isinstance(permission, str):
         return (("permission",),)
     keys = list(permission) if isinstance(permission, Mapping) else []
     patterns = [number for number, key in enumerate(keys) if "*" in key]
     return tuple(
         ("permission", key)
-        for key in ("webfetch", "websearch")
+        for key in dict.fromkeys(tools)
         if key in keys and any(number > keys.index(key) for number in patterns)
     )

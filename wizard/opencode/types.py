@@ -38,6 +38,8 @@ class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
     """With ``globals``: make it the model opencode starts with."""
     private: bool = False
     """Nothing leaves the house: no sharing, no self-update, no web tools, no hosted models in the list."""
+    denied_tools: tuple[str, ...] = ()
+    """Tools the user agreed to do without, whatever the provider: opencode leaves them out of its prompt."""
     opencode_version: str | None = None
 
 

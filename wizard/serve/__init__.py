@@ -1,5 +1,6 @@
 """Starts, follows and stops vLLM, and asks a running server who it is."""
 
+from wizard.serve.figures import read_figures
 from wizard.serve.follow import follow
 from wizard.serve.identity import ended, is_alive
 from wizard.serve.port import port_owner, require_free_port
@@ -8,10 +9,12 @@ from wizard.serve.process import read_key, start, stop
 from wizard.serve.runs import latest_run, load_plan, load_run
 from wizard.serve.types import (
     End,
+    EngineFigures,
     Event,
     Exited,
     Finding,
     LogLine,
+    Measured,
     Milestone,
     Progress,
     Ready,
@@ -23,10 +26,12 @@ from wizard.serve.types import (
 
 __all__ = [
     "End",
+    "EngineFigures",
     "Event",
     "Exited",
     "Finding",
     "LogLine",
+    "Measured",
     "Milestone",
     "Progress",
     "Ready",
@@ -43,6 +48,7 @@ __all__ = [
     "normal_url",
     "port_owner",
     "probe_server",
+    "read_figures",
     "read_key",
     "require_free_port",
     "start",

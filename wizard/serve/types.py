@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -79,6 +80,34 @@ class Ready(Event, frozen=True, kw_only=True, tag="ready"):
     base_url: str
     served_names: tuple[str, ...]
     max_model_len: int | None
+
+
+class EngineFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running vLLM says it measured, per GPU; None where it does not say. GiB are binary."""
+
+    weights_gib: float | None = None
+    available_kv_gib: float | None = None
+    graphs_gib: float | None = None
+    cache_tokens: int | None = None
+    """The size of its KV cache, as it counts it for a window of ``window`` tokens."""
+    window: int | None = None
+    max_concurrency: float | None = None
+    """How many whole windows it holds at once."""
+    block_size: int | None = None
+    num_blocks: int | None = None
+    gpu_memory_utilization: float | None = None
+
+
+class Measured(Event, frozen=True, kw_only=True, tag="read-back"):
+    """The engine's own figures beside the estimate they were planned with."""
+
+    vllm: EngineFigures
+    estimate: Mapping[str, float | int | None]
+    """The same figures as the plan expected them; empty for a server that was not planned here."""
+    max_model_len: int | None
+    """The window it serves."""
+    longer: int | None = None
+    """A longer window that its memory safely holds, tokens; None: there is no such."""
 
 
 class Finding(Event, frozen=True, kw_only=True, tag="finding"):
