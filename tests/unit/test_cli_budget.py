@@ -88,3 +88,35 @@ def test_a_model_that_thinks_gets_room_for_it(capfd: pytest.CaptureFixture[str],
 def test_wrong_calls_are_told(capfd: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
     assert main(["--simulate", "h200", "budget", *words]) == 2
     assert said in capfd.readouterr().err
+
+
+def test_a_checkpoints_own_format_sizes_its_weights(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Qwen3-32B in compressed-tensors FP8: 31.2e9 parameters of a byte, embeddings of two."""
+    config = {
+        "architectures": ["Qwen3ForCausalLM"],
+        "hidden_size": 5120,
+        "intermediate_size": 25600,
+        "num_hidden_layers": 64,
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151936,
+        "max_position_embeddings": 40960,
+        "quantization_config": {
+            "quant_method": "compressed-tensors",
+            "format": "float-quantized",
+            "config_groups": {
+                "group_0": {
+                    "weights": {"num_bits": 8, "type": "float"},
+                    "input_activations": {"num_bits": 8, "type": "float"},
+                }
+            },
+        },
+    }
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config))
+    assert main(["--simulate", "h200", "--json", "budget", "--config", str(file)]) == 0
+    weights = json.loads(capfd.readouterr().out)["memory"]["weights_gib"]
+    assert weights == pytest.approx((31.2e9 + 2 * 1.556e9) / 2**30, rel=0.01)

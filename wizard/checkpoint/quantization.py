@@ -62,6 +62,12 @@ def known_format(stored: Stored) -> StoredFormat | None:
     return None
 
 
+def weight_format(config: Mapping[str, object]) -> str | None:
+    """Id of the weight format a config.json describes; None for one the table does not hold."""
+    entry = known_format(stored_format(config, {}))
+    return entry.quantization if entry is not None else None
+
+
 def _fits(entry: StoredFormat, stored: Stored) -> bool:
     asked = ((entry.bits, stored.bits), (entry.kind, stored.kind), (entry.activations, stored.activations))
     return all(wanted is None or wanted == said for wanted, said in asked)

@@ -10,6 +10,7 @@ import msgspec
 
 from wizard.budget import Budget, make_budget
 from wizard.catalog import model, vllm_facts
+from wizard.checkpoint import weight_format
 from wizard.compat import Wishes, choose, choose_best, find_row, matrix, read_config
 from wizard.errors import UsageError
 from wizard.flow.journey import Journey, need
@@ -66,6 +67,8 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
     )
     if question.config is not None:
         config = read_config(question.config)
+        own_format = question.quantization or weight_format(config)
+        settings = msgspec.structs.replace(settings, quantization=own_format)
         gpus, tensor, pipeline = machine.gpus, 1, 1
         weights, context, thinks = None, None, question.thinks
     else:
