@@ -72,3 +72,11 @@ def test_groups(size: int, links: Links, expected: tuple[tuple[int, ...], ...]) 
 def test_models_never_mix() -> None:
     gpus = board(4, everyone(range(4)), names={0: "A", 1: "A", 2: "B", 3: "B"})
     assert nvlink_groups(gpus) == ((0, 1), (2, 3))
+
+
+def test_a_made_up_wiring_with_more_cliques_than_stars_still_gives_groups() -> None:
+    """Everyone linked to all but one: 2 to the 32nd maximal cliques, each of 32 GPUs."""
+    links = {(a, b): 1 for a in range(64) for b in range(a + 1, 64) if b != a + 32}
+    groups = nvlink_groups(board(64, links))
+    assert [len(group) for group in groups] == [32, 32]
+    assert sorted(gpu for group in groups for gpu in group) == list(range(64))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 
 from wizard.machine.types import Gpu
+
+_LOOKED_AT = 2000
+"""Cliques compared for one group. Wired machines have a few dozen; a made-up file can have more than stars."""
 
 _Neighbours = Mapping[int, frozenset[int]]
 
@@ -47,13 +50,14 @@ def _best_group(left: frozenset[int], links: Mapping[frozenset[int], int]) -> tu
         gpu: frozenset(peer for pair in inside if gpu in pair for peer in pair - {gpu}) for gpu in left
     }
 
-    def merit(clique: frozenset[int]) -> tuple[int, int, int, list[int]]:
+    def merit(clique: frozenset[int]) -> tuple[int, int, list[int]]:
         within = sum(links[pair] for pair in inside if pair <= clique)
         outwards = sum(links[pair] for pair in inside if len(pair & clique) == 1)
-        return len(clique), within, -outwards, [-gpu for gpu in sorted(clique)]
+        return within, -outwards, [-gpu for gpu in sorted(clique)]
 
-    cliques = (clique for clique in _maximal_cliques(neighbours) if len(clique) > 1)
-    best = max(cliques, key=merit, default=None)
+    cliques = [clique for clique in islice(_maximal_cliques(neighbours), _LOOKED_AT) if len(clique) > 1]
+    longest = max(map(len, cliques), default=0)
+    best = max((clique for clique in cliques if len(clique) == longest), key=merit, default=None)
     return tuple(sorted(best)) if best else None
 
 
