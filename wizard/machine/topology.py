@@ -8,7 +8,7 @@ from itertools import combinations, islice
 from wizard.machine.types import Gpu
 
 _LOOKED_AT = 2000
-"""Cliques compared for one group. Wired machines have a few dozen; a made-up file can have more than stars."""
+"""Cliques compared for one group. Wired machines have a few dozen; a made-up file can have billions."""
 
 _Neighbours = Mapping[int, frozenset[int]]
 
