@@ -30,6 +30,14 @@ def memory_parts(memory: MemoryPlan) -> tuple[tuple[str, str, float | None, Orig
     )
 
 
+_ESTIMATED = ("weights_gib", "activation_gib", "graphs_gib", "other_gib", "available_kv_gib")
+"""The fields behind the parts, in their order."""
+
+
+def _error_bar(memory: MemoryPlan, field: str) -> str:
+    return f" ± {memory.errors[field]:.2f}" if field in memory.errors else ""
+
+
 def memory_title(journey: Journey) -> str:
     """Whose memory the bar shows."""
     memory = journey.budget.memory if journey.budget else None
@@ -136,9 +144,10 @@ def memory_reasons(journey: Journey) -> tuple[str, ...]:
         _("KV cache"): _("what vLLM may take, less all of these"),
         _("not asked for"): _("the rest of the GPU, left to the system and to others"),
     }
+    parts = (*_ESTIMATED, "")
     lines = [
-        f"{name} {gib(value, 2)} GiB{letter(origin)}: {how[name]}"
-        for _mark, name, value, origin in memory_parts(memory)
+        f"{name} {gib(value, 2)} GiB{_error_bar(memory, field)}{letter(origin)}: {how[name]}"
+        for field, (_mark, name, value, origin) in zip(parts, memory_parts(memory), strict=True)
     ]
     if budget.residual is not None:
         text = _("An earlier start of this model here differed by {gib:+.2f} GiB: that is in the figures.")

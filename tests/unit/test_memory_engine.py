@@ -123,7 +123,7 @@ def test_the_parts_are_the_whole() -> None:
     assert plan.available_kv_gib is not None
     parts = plan.weights_gib + plan.activation_gib + plan.graphs_gib + plan.other_gib + plan.available_kv_gib
     assert parts == pytest.approx(plan.requested_gib)
-    assert set(plan.origins) == set(msgspec.structs.asdict(plan)) - {"origins"}
+    assert set(plan.origins) == set(msgspec.structs.asdict(plan)) - {"origins", "errors"}
 
 
 def test_what_the_user_asked_for_has_no_origin() -> None:
@@ -199,3 +199,14 @@ def test_weights_are_counted_in_their_format(
     plan = memory_plan(gpu(), weights_gib=None, config=config, settings=settings)
     assert plan.weights_gib == pytest.approx(weights, abs=0.1)
     assert plan.origins["weights_gib"] == "computed"
+
+
+@pytest.mark.parametrize("start", [*STARTS, *MEASURED], ids=lambda start: start["case"])
+def test_the_truth_lies_within_the_error_bars(start: dict[str, Any]) -> None:
+    settings = msgspec.convert(start["settings"], EngineSettings)
+    plan = memory_plan(gpu(), weights_gib=None, config=start["config"], settings=settings)
+    if plan.weights_gib is None or plan.available_kv_gib is None or settings.quantization:
+        return
+    said = start["said"]
+    assert abs(plan.weights_gib - said["model_loading_gib"]) <= plan.errors["weights_gib"]
+    assert abs(plan.available_kv_gib - said["available_kv_gib"]) <= plan.errors["available_kv_gib"]

@@ -101,7 +101,8 @@ def _bounded(layout: CacheLayout | None, context: int | None) -> CacheLayout | N
 
 def _with_available(memory: MemoryPlan, available_kv_gib: float) -> MemoryPlan:
     origins = {name: origin for name, origin in memory.origins.items() if name != "available_kv_gib"}
-    return msgspec.structs.replace(memory, available_kv_gib=available_kv_gib, origins=origins)
+    errors = {name: error for name, error in memory.errors.items() if name != "available_kv_gib"}
+    return msgspec.structs.replace(memory, available_kv_gib=available_kv_gib, origins=origins, errors=errors)
 
 
 def _with_exactly(memory: MemoryPlan, kv_gib: float) -> MemoryPlan:
@@ -129,6 +130,7 @@ def _corrected(memory: MemoryPlan, residual: Residual) -> MemoryPlan:
         available_kv_gib=available,
         other_gib=memory.requested_gib - taken - available,
         origins={**memory.origins, **dict.fromkeys(names, "measured")},
+        errors={name: error for name, error in memory.errors.items() if name not in names},
     )
 
 

@@ -124,6 +124,28 @@ class Graphs(Sourced, frozen=True, kw_only=True):
     """First version whose newer model runner sets something aside."""
 
 
+class ErrorBar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How far a figure may be off: the larger of a share of it and an amount, GiB."""
+
+    share: float
+    gib: float
+
+    def of(self, figure: float) -> float:
+        """GiB up or down."""
+        return max(self.share * figure, self.gib)
+
+
+class Errors(Sourced, frozen=True, kw_only=True):
+    """How far the parts of a start's memory were off at worst."""
+
+    weights: ErrorBar
+    activation: ErrorBar
+    graphs: ErrorBar
+    other: ErrorBar
+    other_together: ErrorBar
+    """When GPUs work together: FlashInfer's buffers may be missing."""
+
+
 class Start(Sourced, frozen=True, kw_only=True):
     """What is gone before the KV cache gets its share, beside weights, activations and graphs."""
 
@@ -157,6 +179,7 @@ class MemoryFacts(Sourced, frozen=True, kw_only=True):
     layout: tuple[Layout, ...]
     activation: Activation
     graphs: Graphs
+    errors: Errors
     start: Start
 
 

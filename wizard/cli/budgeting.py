@@ -135,11 +135,12 @@ def _say_memory(found: Budget) -> None:
         }
         figures = {name: getattr(found.memory, name) for name in names}
         output.table(
-            (_("what"), "GiB", _("origin")),
+            (_("what"), "GiB", "±", _("origin")),
             (
                 (
                     title,
                     _gib(figures[name]),
+                    _gib(found.memory.errors[name]) if name in found.memory.errors else "",
                     found.memory.origins.get(name, "-"),
                 )
                 for name, title in names.items()

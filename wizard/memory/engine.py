@@ -83,7 +83,18 @@ def memory_plan(
     if weights is not None and activation is not None and graphs is not None:
         available = requested - weights - activation - graphs - other
         origins["available_kv_gib"] = "computed"
+    bars = memory_facts().errors
+    errors = {
+        "weights_gib": None if weights is None else bars.weights.of(weights),
+        "activation_gib": None if activation is None else bars.activation.of(activation),
+        "graphs_gib": bars.graphs.of(graphs) if graphs else None,
+        "other_gib": (bars.other_together if ranks > 1 else bars.other).of(other),
+    }
+    known = {name: error for name, error in errors.items() if error is not None}
+    if available is not None:
+        known["available_kv_gib"] = sum(known.values())
     return MemoryPlan(
+        errors=known,
         total_gib=total,
         requested_gib=requested,
         weights_gib=weights,

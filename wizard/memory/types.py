@@ -100,6 +100,8 @@ class MemoryPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Left for the KV cache; negative: missing. None when weights or shape are unknown."""
     gpu_memory_utilization: float
     origins: Mapping[str, Origin]
+    errors: Mapping[str, float] = {}
+    """How far a figure may be off, GiB up or down; what was measured or asked for has none."""
 
 
 class KvPlan(msgspec.Struct, frozen=True, kw_only=True):
