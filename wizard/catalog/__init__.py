@@ -41,6 +41,7 @@ from wizard.catalog.recipes import (
     recipe_table,
     recipe_texts,
 )
+from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
 from wizard.catalog.types import (
     BasePrompt,
@@ -60,6 +61,7 @@ from wizard.catalog.types import (
     Parser,
     ParserKind,
     Quantization,
+    Rule,
     UnifiedMemory,
     Variant,
     VllmFacts,
@@ -104,6 +106,7 @@ __all__ = [
     "RecipeText",
     "Road",
     "RouteKind",
+    "Rule",
     "RuntimeFacts",
     "StateFields",
     "StepCheck",
@@ -136,6 +139,7 @@ __all__ = [
     "reached",
     "recipe_table",
     "recipe_texts",
+    "rules",
     "runtime_facts",
     "vllm_facts",
     "wire_formats",

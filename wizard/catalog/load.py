@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
+from wizard.catalog.rules import rules
 from wizard.catalog.source import bundled, bundled_folder, overlay
 from wizard.catalog.types import (
     GpuModel,
@@ -103,6 +104,7 @@ def clear_cache() -> None:
         parsers,
         wire_formats,
         quantizations,
+        rules,
         vllm_facts,
         opencode_facts,
         leak_markers,

@@ -62,7 +62,8 @@ class Layout(Sourced, frozen=True, kw_only=True):
     main: LayerKind = "full"
     other: LayerKind | None = None
     """None: all layers are alike."""
-    full_every: int = 1
+    full_every: int | None = None
+    """None: where layers differ, the checkpoint must list them."""
     full_every_fields: tuple[str, ...] = ()
     """Fields of config.json that take the place of ``full_every``."""
     listed: tuple[str, ...] = ("layer_types",)

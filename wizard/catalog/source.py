@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from wizard import paths
-from wizard.catalog.types import GpuModel, Model, Parser, Quantization
+from wizard.catalog.types import GpuModel, Model, Parser, Quantization, Rule
 from wizard.errors import CorruptDataError, nearest_hint
 from wizard.i18n import _
 from wizard.text import one_line
@@ -31,6 +31,7 @@ class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model: tuple[Model, ...] = ()
     parser: tuple[Parser, ...] = ()
     quantization: tuple[Quantization, ...] = ()
+    rule: tuple[Rule, ...] = ()
 
 
 def bundled(name: str, table: type[_Table]) -> _Table:
@@ -66,6 +67,7 @@ def overlay() -> Overlay:
             model=whole.model + part.model,
             parser=whole.parser + part.parser,
             quantization=whole.quantization + part.quantization,
+            rule=whole.rule + part.rule,
         )
     return whole
 

@@ -91,6 +91,29 @@ class Quantization(Sourced, frozen=True, kw_only=True):
     notes: str = ""
 
 
+class Rule(Sourced, frozen=True, kw_only=True):
+    """Why a combination of GPU, format, model and vLLM is refused, doubted or explained.
+
+    Without ``text`` the rule is computed in code, and this is its entry. Else it holds where all conditions
+    do; an empty one always does. Capabilities are ten times the compute capability.
+    """
+
+    id: str
+    disabled: bool = False
+    effect: Literal["refuse", "warn", "note"] = "refuse"
+    text: str = ""
+    """Marked for translation by its place; may name ``{capability}`` and ``{version}``."""
+    capability_min: int = 0
+    capability_max: int = 9999
+    capabilities: tuple[int, ...] = ()
+    capabilities_not: tuple[int, ...] = ()
+    quantizations: tuple[str, ...] = ()
+    families: tuple[str, ...] = ()
+    """Architectures, what the model's layers keep (see LayerKind), or ``experts``; one of them is enough."""
+    since: VersionText | None = None
+    until: VersionText | None = None
+
+
 class LeakMarker(msgspec.Struct, frozen=True, kw_only=True):
     """An opening tag that proves a leak when it shows up in answered content, and who would have read it."""
 

@@ -10,6 +10,7 @@ from wizard.catalog import Model, Variant, models, opencode_facts, vllm_facts
 from wizard.compat import rules
 from wizard.compat.fit import Fit, fit
 from wizard.compat.groups import GpuGroup, gpu_groups
+from wizard.compat.table import in_force, table_rules
 from wizard.compat.types import Reason, Row, Verdict
 from wizard.i18n import _
 from wizard.machine import Machine
@@ -33,7 +34,7 @@ def matrix(
         for variant in model.variants
     ]
     ranks = {model.id: model.rank for model in models()}
-    rows.sort(key=lambda row: (_ORDER[row.verdict], ranks[row.model], _is_emulated(row)))
+    rows.sort(key=lambda row: (_ORDER[row.verdict], *_preference(row, ranks[row.model])))
     return tuple(rows)
 
 
@@ -49,6 +50,11 @@ def version_for(machine: Machine) -> str:
             return version
         version = era.previous or version
     return facts.newest
+
+
+def _preference(row: Row, rank: int) -> tuple[bool, int, bool]:
+    """The user's own models lead; of ours a model whose window is not known stands behind the others."""
+    return row.max_context is None and rank > 0, rank, _is_emulated(row)
 
 
 def _is_emulated(row: Row) -> bool:
@@ -74,11 +80,13 @@ def rate(
         group, fitted = placed
         reasons += rules.capability_rule(group.capability, runtime)
         reasons += rules.quantization_rule(variant, group.capability)
+        reasons += table_rules(model, variant, group.capability, runtime)
         reasons += rules.formats_rule(group.capability)
         reasons += rules.group_rule(machine, group)
         reasons += rules.peers_rule(group)
         reasons += rules.leftover_rule(machine, group)
         reasons += _fit_reasons(fitted)
+    reasons = [*in_force(reasons)]
     return Row(
         model=model.id,
         variant=variant.id,
@@ -95,7 +103,19 @@ def rate(
         pipeline_parallel_size=group.pipeline if group else 1,
         verdict=_verdict(reasons),
         reasons=tuple(reasons),
+        tokens_per_second=None if group is None else _fastest(group, model, variant),
     )
+
+
+def _fastest(group: GpuGroup, model: Model, variant: Variant) -> float | None:
+    """Tokens a second of one stream if nothing but reading the active weights took time: a bound.
+
+    Stages of a pipeline read one after the other, so only GPUs that work at the same time add up.
+    """
+    if not (model.params_b and model.active_params_b) or group.smallest.bandwidth_gbs is None:
+        return None
+    active_gb = variant.weights_gib * 2**30 / 1e9 * model.active_params_b / model.params_b
+    return group.tensor * group.smallest.bandwidth_gbs / active_gb
 
 
 def _best_group(
@@ -151,7 +171,7 @@ _CAVEATS = ("model-warning", "chat-template", "small-window")
 def deciding(reasons: Sequence[Reason]) -> tuple[Reason, ...]:
     """The reasons that make a verdict what it is: those that refuse, else the caveats; none for ``ok``."""
     refusing = tuple(reason for reason in reasons if reason.refuses)
-    return refusing or tuple(reason for reason in reasons if reason.code in _CAVEATS)
+    return refusing or tuple(reason for reason in reasons if reason.doubts or reason.code in _CAVEATS)
 
 
 def _verdict(reasons: Sequence[Reason]) -> Verdict:

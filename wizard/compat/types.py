@@ -18,6 +18,8 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     refuses: bool = False
     """Whether the combination cannot work, so that the verdict is ``no``."""
+    doubts: bool = False
+    """Whether nobody can promise it, so that the verdict is ``warn`` at best."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

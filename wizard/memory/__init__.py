@@ -2,7 +2,7 @@
 
 from wizard.memory.engine import memory_plan, with_defaults
 from wizard.memory.kv import kv_plan, longest_window
-from wizard.memory.layout import cache_layout
+from wizard.memory.layout import cache_layout, layer_kinds
 from wizard.memory.types import (
     AttentionLayers,
     CacheLayers,
@@ -26,6 +26,7 @@ __all__ = [
     "StateLayers",
     "cache_layout",
     "kv_plan",
+    "layer_kinds",
     "longest_window",
     "memory_plan",
     "weights_gib",

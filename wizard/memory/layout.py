@@ -68,8 +68,12 @@ def _kinds(fields: _Fields, known: Layout, layers: int) -> Sequence[LayerKind] |
     windowed = _counted(fields, ("sliding_window",)) and fields.get("use_sliding_window") is not False
     if windowed and known.other is None:
         return ["window"] * layers if known.window_when_set else None
+    if known.other is None:
+        return [known.main] * layers
     every = _counted(fields, known.full_every_fields) or known.full_every
-    other = known.other or known.main
+    if every is None:
+        return None
+    other = known.other
     return [known.main if (place + 1) % every == 0 else other for place in range(layers)]
 
 
