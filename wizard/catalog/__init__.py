@@ -30,6 +30,7 @@ from wizard.catalog.load import (
     wire_formats,
 )
 from wizard.catalog.memory import LayerFields, LayerKind, Layout, MemoryFacts, StateFields, memory_facts
+from wizard.catalog.opencode import BasePrompt, LimitsRow, OpencodeFacts
 from wizard.catalog.recipes import (
     MachineKind,
     RecipeTable,
@@ -44,19 +45,16 @@ from wizard.catalog.recipes import (
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
 from wizard.catalog.types import (
-    BasePrompt,
     BatchDefault,
     CapabilitySupport,
     FailurePattern,
     FigurePattern,
     GpuModel,
     LeakMarker,
-    LimitsRow,
     LogFormat,
     MemoryUtilization,
     MilestonePattern,
     Model,
-    OpencodeFacts,
     Origin,
     Parser,
     ParserKind,

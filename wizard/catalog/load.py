@@ -9,13 +9,13 @@ from typing import TypeVar
 
 import msgspec
 
+from wizard.catalog.opencode import OpencodeFacts
 from wizard.catalog.rules import rules
 from wizard.catalog.source import bundled, bundled_folder, overlay
 from wizard.catalog.types import (
     GpuModel,
     LeakMarker,
     Model,
-    OpencodeFacts,
     Parser,
     ParserKind,
     Quantization,
