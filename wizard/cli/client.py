@@ -12,7 +12,7 @@ from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis, edit_of
+from wizard.diagnosis import Diagnosis, Finding, edit_of
 from wizard.errors import UsageError
 from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
@@ -165,7 +165,9 @@ def diagnose(
     ] = None,
 ) -> int:
     """Cause and cure of a log. 0: healthy; 1: findings; 3: failed or incomplete, cause unknown."""
-    found = diagnose_flow(file, plan=plan, vllm_version=vllm_version, exit_code=exit_code)
+    found = diagnose_flow(
+        file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
+    )
     if current().json:
         output.document(found)
     else:
@@ -186,17 +188,23 @@ def _say_diagnosis(found: Diagnosis) -> None:
     output.say(_("{lines} lines read: {verdict}.").format(lines=found.lines, verdict=words[found.verdict]))
     for finding in found.findings:
         output.say()
-        output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
-        for evidence in finding.evidence:
-            output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
-        output.say("  " + _(finding.cause))
-        for number, remedy in enumerate(finding.remedies, start=1):
-            output.say(f"  {number}  {_(remedy.title)}")
-            edit = edit_of(remedy)
-            for line in describe(edit) if edit else ():
+        _say_finding(finding)
+
+
+def _say_finding(finding: Finding) -> None:
+    output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
+    for evidence in finding.evidence:
+        output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
+    output.say("  " + _(finding.cause))
+    for number, remedy in enumerate(finding.remedies, start=1):
+        output.say(f"  {number}  {_(remedy.title)}")
+        edit = edit_of(remedy)
+        until = _("Until {condition}.").format(condition=remedy.until) if remedy.until else ""
+        for line in (*(describe(edit) if edit else ()), *remedy.commands, remedy.effect, until):
+            if line:
                 output.say(f"       {line}")
-            for command in remedy.commands:
-                output.say(f"       {command}")
+    for text in finding.will_not_help:
+        output.say("  " + _("Will not help: {what}").format(what=text))
 
 
 def undo(

@@ -1,4 +1,4 @@
-"""From what a scan found to a verdict and findings, most likely cause first."""
+"""From a text to a verdict and findings, most likely cause first."""
 
 from __future__ import annotations
 
@@ -6,48 +6,106 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from wizard.diagnosis.faultbase import fault_base
-from wizard.diagnosis.remedies import Values, remedies_for, values_of
-from wizard.diagnosis.scan import Hit, Scan, last_line, scan
-from wizard.diagnosis.types import UNRECOGNISED, Diagnosis, Evidence, Fault, Finding, Severity, Verdict
+from wizard.diagnosis.context import facts_of
+from wizard.diagnosis.faultbase import faults
+from wizard.diagnosis.rank import Situation, evidence_of, findings_of, told
+from wizard.diagnosis.remedies import values_of
+from wizard.diagnosis.scan import Scan, Scanner, last_line
+from wizard.diagnosis.types import UNRECOGNISED, Diagnosis, Evidence, Finding, Verdict
 from wizard.errors import UsageError
 from wizard.i18n import _
-from wizard.logtext import Cause, Record, find_cause
+from wizard.logtext import Record, find_cause
+from wizard.machine import Machine
 from wizard.plan import LaunchPlan
 from wizard.text import one_line
 
-_CHUNK = 1 << 20
-_ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "info": 2}
+_CHUNK = 4 << 20
+_BLOCK_SHOWN = 8
+_TROUBLE = 3
+"""Lines of unknown errors that make a text that of a failure; one or two of them, healthy logs have too."""
+
+
+class Watch:
+    """Diagnoses a log while it is written: feed it, ask for findings, conclude when the process has ended."""
+
+    def __init__(
+        self,
+        *,
+        plan: LaunchPlan | None = None,
+        machine: Machine | None = None,
+        vllm_version: str | None = None,
+    ) -> None:
+        self._plan, self._machine, self._version = plan, machine, vllm_version
+        self._scanner = Scanner()
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes of the log; a line counts when its end has come."""
+        self._scanner.feed(chunk)
+
+    def findings(self) -> tuple[Finding, ...]:
+        """What the lines so far show, most likely cause first."""
+        return findings_of(self._situation(self._scanner.found))
+
+    def conclude(self, exit_code: int | None = None) -> Diagnosis:
+        """The diagnosis of the whole text. ``exit_code`` decides where it is silent; None: not known."""
+        found = self._scanner.finish()
+        now = self._situation(found)
+        findings = findings_of(now)
+        verdict = _verdict(now, findings, exit_code)
+        if not any(finding.severity != "info" for finding in findings):
+            silent = _silent_end(now, exit_code)
+            findings = (*silent, *findings)
+            if any(finding.severity == "error" for finding in silent):
+                verdict = "failed"
+            elif silent:
+                verdict = "incomplete"
+        if verdict == "unknown" and (quoted := _quoted(now)) is not None:
+            findings = (quoted, *findings)
+        return Diagnosis(verdict=verdict, findings=findings, lines=found.lines, bytes=found.size)
+
+    def _situation(self, found: Scan) -> Situation:
+        facts = facts_of(found.facts, found.arguments, self._machine, self._plan, self._version)
+        values = values_of(found.arguments, self._plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
+        return Situation(found, find_cause(found.records), facts, values, self._plan)
 
 
 def diagnose_text(
     text: str | bytes | BinaryIO | Iterable[bytes],
     *,
     plan: LaunchPlan | None = None,
+    machine: Machine | None = None,
+    vllm_version: str | None = None,
     exit_code: int | None = None,
 ) -> Diagnosis:
-    """Cause and cure in a vLLM log, the body of an HTTP error, or opencode's output.
+    """Cause and cure in a log of vLLM or its installation, an answer of a server, or opencode's output.
 
-    A file is read in pieces and only the lines worth it are kept. ``plan`` makes remedies concrete and drops
-    those that change nothing in it; ``exit_code`` decides where the text is silent.
+    A file is read in pieces and only the lines worth it are kept. ``machine``, ``plan`` and ``vllm_version``
+    decide between causes that say the same; ``plan`` also makes remedies concrete and drops those that change
+    nothing in it; ``exit_code`` decides where the text is silent.
     """
-    found = scan(_chunks(text))
-    cause = find_cause(found.records)
-    values = values_of(found.arguments, plan)
-    findings = _findings(found, cause, values, plan)
-    if not any(finding.severity != "info" for finding in findings):
-        findings = (*_silent_end(found, cause, exit_code, values, plan), *findings)
-    verdict = _verdict(found, cause, findings, exit_code)
-    if verdict == "unknown" and (quoted := _quoted(found, cause)) is not None:
-        findings = (quoted, *findings)
-    return Diagnosis(verdict=verdict, findings=findings, lines=found.lines, bytes=found.size)
+    watch = Watch(plan=plan, machine=machine, vllm_version=vllm_version)
+    for chunk in _chunks(text):
+        watch.feed(chunk)
+    return watch.conclude(exit_code)
 
 
-def diagnose_file(path: Path, *, plan: LaunchPlan | None = None, exit_code: int | None = None) -> Diagnosis:
-    """The diagnosis of a file, as of ``diagnose_text``. Raises UsageError when it cannot be read."""
+def diagnose_file(
+    path: Path,
+    *,
+    plan: LaunchPlan | None = None,
+    machine: Machine | None = None,
+    vllm_version: str | None = None,
+    exit_code: int | None = None,
+) -> Diagnosis:
+    """The diagnosis of a file, or of the newest file of a folder of logs, as of ``diagnose_text``.
+
+    Raises UsageError when it cannot be read.
+    """
     try:
-        with path.open("rb") as file:
-            return diagnose_text(file, plan=plan, exit_code=exit_code)
+        with _newest(path).open("rb") as file:
+            return diagnose_text(
+                file, plan=plan, machine=machine, vllm_version=vllm_version, exit_code=exit_code
+            )
     except OSError as error:
         raise UsageError(
             _("Cannot read {path}: {reason}.").format(path=path, reason=error.strerror),
@@ -55,131 +113,69 @@ def diagnose_file(path: Path, *, plan: LaunchPlan | None = None, exit_code: int 
         ) from error
 
 
+def _newest(path: Path) -> Path:
+    """The file itself; of a folder, as opencode keeps one, the log that was written last."""
+    if not path.is_dir():
+        return path
+    logs = [entry for entry in path.iterdir() if entry.suffix in (".log", ".txt", ".out") and entry.is_file()]
+    return max(logs, key=lambda entry: entry.stat().st_mtime, default=path)
+
+
 def _chunks(text: str | bytes | BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
     if isinstance(text, str):
         return (text.encode("utf-8", errors="replace"),)
     if isinstance(text, bytes):
-        return (text,)
+        return (text[at : at + _CHUNK] for at in range(0, len(text), _CHUNK))
     if hasattr(text, "read"):
         return iter(lambda: text.read(_CHUNK), b"")
     return text
 
 
-def _findings(
-    found: Scan, cause: Cause | None, values: Values, plan: LaunchPlan | None
-) -> tuple[Finding, ...]:
-    hits: dict[str, list[Hit]] = {}
-    for hit in found.hits:
-        hits.setdefault(hit.fault.id, []).append(hit)
-    findings = [
-        _finding(same, found, values, plan)
-        for same in hits.values()
-        if not same[0].fault.last_resort or _nothing_else(found, cause)
-    ]
-    return tuple(sorted(findings, key=lambda finding: _likelihood(finding, cause)))
-
-
-def _nothing_else(found: Scan, cause: Cause | None) -> bool:
-    """Whether the text shows no fault but those of last resort, and names no cause since the server ran."""
-    others = (hit for hit in found.hits if not hit.fault.last_resort)
-    named = cause is not None and cause.record.number > found.serving
-    return not named and all(_severity(hit.fault, hit.record, found) == "info" for hit in others)
-
-
-def _finding(hits: list[Hit], found: Scan, values: Values, plan: LaunchPlan | None) -> Finding:
-    """One fault with all its lines; the last one, which belongs to the latest start, gives the values."""
-    fault = hits[-1].fault
-    return _told(
-        fault,
-        severity=_severity(fault, hits[-1].record, found),
-        evidence=tuple({hit.record.text: _evidence(hit.record) for hit in reversed(hits)}.values())[::-1],
-        values={**values, **hits[-1].groups},
-        plan=plan,
-    )
-
-
-def _told(
-    fault: Fault,
-    *,
-    severity: Severity,
-    evidence: tuple[Evidence, ...],
-    values: Values,
-    plan: LaunchPlan | None,
-) -> Finding:
-    return Finding(
-        fault=fault.id,
-        severity=severity,
-        title=_(fault.title),
-        cause=_(fault.cause),
-        evidence=evidence,
-        remedies=remedies_for(fault, values, plan),
-        sources=fault.sources,
-    )
-
-
-def _severity(fault: Fault, record: Record, found: Scan) -> Severity:
-    """A fault counts for less once the server ran: overcome, said while stopping, or one client's affair."""
-    if fault.scope == "request":
-        return fault.served_severity if found.serving else fault.severity
-    over = record.number < found.serving or 0 < found.stopping < record.number
-    return "info" if over else fault.severity
-
-
-def _likelihood(finding: Finding, cause: Cause | None) -> tuple[int, bool, int]:
-    """Severe ones first, then the one that the cause's own line shows, then in the order of the text."""
-    numbers = {evidence.line for evidence in finding.evidence}
-    named = cause is not None and not numbers.isdisjoint(record.number for record in cause.block[-1:])
-    return _ORDER[finding.severity], not named, finding.evidence[0].line
-
-
-def _silent_end(
-    found: Scan, cause: Cause | None, exit_code: int | None, values: Values, plan: LaunchPlan | None
-) -> tuple[Finding, ...]:
-    """The fault an exit code shows when the text names no cause after the server was last seen to run."""
-    if cause is not None and cause.record.number > found.serving:
+def _silent_end(now: Situation, exit_code: int | None) -> tuple[Finding, ...]:
+    """The fault an exit code shows when the text names no cause, or that a start without an end shows."""
+    found = now.found
+    if now.named or found.failure is not None:
         return ()
-    last = last_line(found)
-    evidence = () if last is None else (_evidence(last),)
-    return tuple(
-        _told(fault, severity=fault.severity, evidence=evidence, values=values, plan=plan)
-        for fault in fault_base().fault
-        if exit_code in fault.exit_codes
-    )
+    evidence: tuple[Record, ...] = () if (last := last_line(found)) is None else (last,)
+    if exit_code and not found.stopping:
+        return tuple(told(fault, evidence, now) for fault in faults() if exit_code in fault.exit_codes)
+    starting = found.begun > found.serving and not found.stopping and len(found.troubled) < _TROUBLE
+    return tuple(told(fault, evidence, now) for fault in faults() if fault.silence) if starting else ()
 
 
-def _verdict(
-    found: Scan, cause: Cause | None, findings: tuple[Finding, ...], exit_code: int | None
-) -> Verdict:
+def _verdict(now: Situation, findings: tuple[Finding, ...], exit_code: int | None) -> Verdict:
     if any(finding.severity != "info" for finding in findings):
         return "failed"
-    if _broke(found, cause) or (exit_code and not found.stopping):
+    if _broke(now) or (exit_code and not now.found.stopping):
         return "unknown"
-    return "healthy" if found.serving else "incomplete"
+    return "healthy" if now.found.serving or (findings and now.found.excerpt) else "incomplete"
 
 
-def _broke(found: Scan, cause: Cause | None) -> bool:
+def _broke(now: Situation) -> bool:
     """Whether the text tells of a failure after the last time the server was seen to run."""
+    found = now.found
     if found.failure is not None and found.failure.number > found.serving:
         return True
-    return cause is not None and not found.serving
+    return not found.serving and (now.cause is not None or len(found.troubled) >= _TROUBLE)
 
 
-def _quoted(found: Scan, cause: Cause | None) -> Finding | None:
+def _quoted(now: Situation) -> Finding | None:
     """What the text itself says about a failure nobody knows; None when it says nothing at all."""
-    if cause is not None and cause.record.number > found.serving:
-        evidence = Evidence(line=cause.record.number, text=one_line(cause.text))
-    elif (telling := found.failure or last_line(found)) is not None:
-        evidence = _evidence(telling)
+    found, cause = now.found, now.cause
+    if cause is not None and now.named:
+        named = Evidence(line=cause.record.number, text=one_line(cause.text))
+        around = [record for record in cause.block if record.number != cause.record.number and record.text]
+        evidence = (named, *(evidence_of(record) for record in around[1 - _BLOCK_SHOWN :]))
+    elif found.failure is not None:
+        evidence = tuple(evidence_of(record) for record in (*reversed(found.troubled), found.failure))
+    elif telling := (found.troubled or [last for last in (last_line(found),) if last is not None]):
+        evidence = tuple(evidence_of(record) for record in reversed(telling))
     else:
         return None
     return Finding(
         fault=UNRECOGNISED,
         severity="error",
         title=_("A failure that is not in the fault base."),
-        cause=_("The line quoted is the most telling one; nothing more is known about it."),
-        evidence=(evidence,),
+        cause=_("The line quoted first is the most telling one; nothing more is known about it."),
+        evidence=evidence,
     )
-
-
-def _evidence(record: Record) -> Evidence:
-    return Evidence(line=record.number, text=one_line(record.text))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from wizard import catalog
+from wizard.diagnosis.context import Facts, in_range, suits
 from wizard.diagnosis.types import Fault, Figure, Remedy, RemedyRule
 from wizard.errors import nearest
 from wizard.i18n import _
@@ -27,13 +28,15 @@ def values_of(arguments: Mapping[str, str], plan: LaunchPlan | None) -> Values:
     return values | ({"model_parser": model.tool_parser} if model and model.tool_parser else {})
 
 
-def remedies_for(fault: Fault, values: Values, plan: LaunchPlan | None) -> tuple[Remedy, ...]:
+def remedies_for(
+    fault: Fault, values: Values, plan: LaunchPlan | None, facts: Facts, stage: str
+) -> tuple[Remedy, ...]:
     """The remedies that can be told with these values and that would change something, best first."""
     numbers = {
         figure.name: number for figure in fault.figures if (number := _figure(figure, values)) is not None
     }
     known = {**values, "other_port": str(int(values["port"]) + 1), **numbers}
-    remedies = (_filled(rule, known) for rule in fault.remedy if _in_range(rule, numbers))
+    remedies = (_filled(rule, known) for rule in fault.remedy if _suits(rule, known, facts, stage))
     return tuple(remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
 
 
@@ -59,10 +62,9 @@ def _figure(figure: Figure, values: Values) -> str | None:
     return f"{steps * figure.step:.2f}" if figure.step < 1 else f"{steps * figure.step:.0f}"
 
 
-def _in_range(rule: RemedyRule, numbers: Mapping[str, str]) -> bool:
-    return all(
-        name in numbers and low <= float(numbers[name]) < high for name, (low, high) in rule.between.items()
-    )
+def _suits(rule: RemedyRule, known: Values, facts: Facts, stage: str) -> bool:
+    answer = suits(rule.when, facts, stage, known)
+    return in_range(rule.between, known) and (answer or (answer is None and not rule.only_known))
 
 
 def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
@@ -79,6 +81,7 @@ def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
             env={name: value.format_map(values) for name, value in rule.env.items()},
             commands=tuple(command.format_map(values) for command in rule.commands),
             effect=_(rule.effect).format_map(values) if rule.effect else "",
+            until=_(rule.until) if rule.until else "",
         )
     except KeyError:
         return None

@@ -1,42 +1,40 @@
-"""One pass over a text of any size: the few lines worth reading are found by their literals, then read."""
+"""One pass over a text of any size: the few lines worth reading are found by their words, then read."""
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from wizard.diagnosis.faultbase import Matcher, fault_base, matchers
-from wizard.diagnosis.types import Fault
-from wizard.logtext import (
-    GOES_ON_LINES,
-    LINE_LIMIT,
-    Record,
-    begins_start,
-    goes_on,
-    names_cause,
-    opens_block,
-    read_line,
-    reports_failure,
-)
+from wizard.diagnosis.answers import answer_lines
+from wizard.diagnosis.faultbase import Matcher, log_words
+from wizard.diagnosis.lines import Said, finder, what_it_says
+from wizard.logtext import GOES_ON_LINES, LINE_LIMIT, Record, read_line
 
 _PIECE_LIMIT = 4 << 20
 """Bytes without an end of line after which they are taken for a line."""
 _LEAD = 1024
-"""What is kept before a literal in a line longer than ``LINE_LIMIT``."""
+"""What is kept before a word in a line longer than ``LINE_LIMIT``."""
 _RECORDS = 4096
 """Lines that may name a cause are kept up to this number: the last ones count."""
 _HITS = 5
+_WHOLE = 1 << 20
+"""Up to this size a text may be one answer of a server, a stream of it, or a report."""
+_EXCERPT_LINES = 60
+_CROWD = 16
+_FIGURES = b"0123456789"
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A line that shows a fault, and the groups of its pattern that took part."""
+    """A line that holds a signature, the groups of its pattern, and the stage of the start it was in."""
 
-    fault: Fault
+    matcher: Matcher
     record: Record
-    groups: dict[str, str]
+    groups: Mapping[str, str]
+    stage: str
 
 
 class Scan(msgspec.Struct):
@@ -45,7 +43,8 @@ class Scan(msgspec.Struct):
     lines: int = 0
     size: int = 0
     """Bytes."""
-    hits: list[Hit] = []
+    last_hits: dict[int, deque[Hit]] = {}
+    """The last few lines of each signature, by the identity of its matcher: older starts count for less."""
     records: list[Record] = []
     """Lines that may name a cause, or open a block of errors, in their order."""
     serving: int = 0
@@ -54,79 +53,163 @@ class Scan(msgspec.Struct):
     """The last line that tells of a failure as a whole."""
     stopping: int = 0
     """The line that began an orderly stop, since the last start."""
-    owed: int = 0
-    """Lines that still belong to an error named before."""
+    begun: int = 0
+    """The line in which the last start began."""
+    stage: str = ""
+    progress: int = 0
+    """The last line that shows the start to go on."""
+    troubled: list[Record] = []
+    """The last lines that tell of an error that nobody understands."""
+    first_seen: dict[str, int] = {}
+    """Lines in which words stood first that signatures ask for."""
+    facts: dict[str, str] = {}
+    arguments: dict[str, str] = {}
+    """Model, port and options, as vLLM repeats its arguments."""
     tail: bytes = b""
     """The end of the text, for its last line, and that line's number."""
     tail_number: int = 0
-    arguments: dict[str, str] = {}
-    """Model and port, as vLLM repeats its arguments."""
+
+    @property
+    def hits(self) -> Iterator[Hit]:
+        """The lines that hold a signature."""
+        return (hit for same in self.last_hits.values() for hit in same)
+
+    @property
+    def excerpt(self) -> bool:
+        """Whether the text is short and no log of a start: something a person pasted or wrote."""
+        return self.lines <= _EXCERPT_LINES and not (self.begun or self.stage or self.serving)
 
 
-def scan(chunks: Iterable[bytes]) -> Scan:
-    """Scan a text that comes in pieces, as a file is read; only the lines worth it are held in memory."""
-    found = Scan()
-    for first, piece in _pieces(chunks, found):
+class Scanner:
+    """Scans a text that comes in pieces, as a file or a running server gives it; holds little of it."""
+
+    def __init__(self) -> None:
+        self.found = Scan()
+        self._rest = b""
+        self._head = b""
+        self._owed = 0
+
+    def feed(self, chunk: bytes) -> None:
+        """Take the next bytes. What follows the last end of line waits for the rest of its line."""
+        self.found.size += len(chunk)
+        if self.found.size <= _WHOLE:
+            self._head += chunk
+        self._rest += chunk
+        end = self._rest.rfind(b"\n") + 1
+        if not end and len(self._rest) > _PIECE_LIMIT:
+            end = len(self._rest)
+        if end:
+            piece, self._rest = self._rest[:end], self._rest[end:]
+            self._scan(piece)
+
+    def finish(self) -> Scan:
+        """The scan of the whole text, its last line included."""
+        if self._rest:
+            piece, self._rest = self._rest, b""
+            self._scan(piece)
+            self.found.lines += not piece.endswith(b"\n")
+        if self.found.size <= _WHOLE:
+            for record in answer_lines(self._head):
+                self._read(record)
+        return self.found
+
+    def _scan(self, piece: bytes) -> None:
+        found, first = self.found, self.found.lines + 1
         plain = _colours().sub(b"", piece) if b"\x1b" in piece else piece
-        _scan_piece(plain, first, found)
+        self._take_following(plain, 0, first)
+        unharmed = found.failure is None
+        number, counted, broken = first, 0, len(plain)
+        for start, end, at in _worth_reading(plain):
+            number += plain.count(b"\n", counted, start)
+            counted = start
+            goes_on = self._read(_record(plain, start, end, at, number))
+            if goes_on:
+                self._owed = GOES_ON_LINES
+                self._take_following(plain, end + 1, number + 1)
+            if found.failure is not None and broken == len(plain):
+                broken = start
+        if unharmed:
+            self._note_serving(plain, broken, first)
+        found.lines += piece.count(b"\n")
         if text := plain.rstrip():
             found.tail = text[-LINE_LIMIT:]
             found.tail_number = first + text.count(b"\n")
-    return found
+
+    def _note_serving(self, piece: bytes, end: int, first: int) -> None:
+        """Lines that a running server writes are by far the most: of a piece only the last is looked at."""
+        at = max(piece.rfind(words, 0, end) for words in _serving())
+        if at >= 0:
+            self.found.serving = max(self.found.serving, first + piece.count(b"\n", 0, at))
+
+    def _take_following(self, piece: bytes, start: int, number: int) -> None:
+        """Keep the lines that go on with an error named before them, possibly in the piece before."""
+        while self._owed and start < len(piece):
+            end = piece.find(b"\n", start)
+            end = len(piece) if end < 0 else end
+            self.found.records.append(_record(piece, start, end, start, number))
+            self._owed -= 1
+            start, number = end + 1, number + 1
+
+    def _read(self, record: Record) -> bool:
+        """Note what a line says; whether the lines after it belong to it."""
+        found, said = self.found, what_it_says(record)
+        for word in said.marks:
+            found.first_seen.setdefault(word, record.number)
+        if said.begins:
+            found.stopping, found.begun, found.stage = 0, record.number, ""
+        if said.stage:
+            found.stage, found.progress = said.stage, record.number
+        for matcher, groups in said.hits:
+            same = found.last_hits.setdefault(id(matcher), deque(maxlen=_HITS))
+            same.append(Hit(matcher, record, groups, found.stage))
+        if said.begins or said.opens or said.cause:
+            found.records.append(record)
+            del found.records[:-_RECORDS]
+        self._note_state(record, said)
+        found.facts.update(said.facts)
+        found.arguments.update(said.arguments)
+        return said.cause and said.goes_on
+
+    def _note_state(self, record: Record, said: Said) -> None:
+        found = self.found
+        if said.ready:
+            found.serving = found.progress = record.number
+        elif said.stopping:
+            found.stopping = record.number
+        elif said.failure and not found.stopping:
+            found.failure = record
+        elif said.trouble:
+            found.troubled = [*found.troubled[-_HITS:], record]
+
+
+def _worth_reading(piece: bytes) -> list[tuple[int, int, int]]:
+    """Beginning and end of the lines that hold words of the fault base, and where the first of these is.
+
+    Of a crowd of lines that differ in figures only, the first and the last ones.
+    """
+    lines: list[tuple[int, int, int]] = []
+    shapes: dict[bytes, list[int]] = {}
+    for match in finder().finditer(piece):
+        at, end = match.span()
+        start = _start(piece, at)
+        shape = piece[start : min(end, start + LINE_LIMIT)].translate(None, _FIGURES)
+        shapes.setdefault(shape, []).append(len(lines))
+        lines.append((start, end, at))
+    crowds = (same for same in shapes.values() if len(same) > 2 * _CROWD)
+    skipped = {place for same in crowds for place in same[_CROWD:-_CROWD]}
+    return [line for place, line in enumerate(lines) if place not in skipped]
 
 
 def last_line(found: Scan) -> Record | None:
     """The last line that says something; None in an empty text."""
-    line = found.tail.rpartition(b"\n")[2]
+    line = re.split(rb"[\r\n]", found.tail)[-1]
     return _record(line, 0, len(line), 0, found.tail_number) if line else None
 
 
-def _pieces(chunks: Iterable[bytes], found: Scan) -> Iterator[tuple[int, bytes]]:
-    """Pieces of whole lines with the number of their first line; counts lines and bytes on the way."""
-    rest = b""
-    for chunk in chunks:
-        found.size += len(chunk)
-        rest += chunk
-        end = rest.rfind(b"\n") + 1
-        if end:
-            piece, rest = rest[:end], rest[end:]
-            yield found.lines + 1, piece
-            found.lines += piece.count(b"\n")
-        elif len(rest) > _PIECE_LIMIT:
-            yield found.lines + 1, rest
-            rest = b""
-    if rest:
-        yield found.lines + 1, rest
-        found.lines += 1
-
-
-def _scan_piece(piece: bytes, first: int, found: Scan) -> None:
-    _take_following(piece, 0, first, found)
-    serving = _serving()
-    number, counted, done = first, 0, 0
-    for match in _finder().finditer(piece):
-        at = match.start()
-        if at < done:
-            continue
-        start, end = _line(piece, at)
-        number += piece.count(b"\n", counted, start)
-        counted = start
-        if match.group() in serving:
-            # Such lines are by far the most: nothing else of them is read.
-            found.serving = found.serving if found.failure else number
-            continue
-        done = end + 1
-        record = _record(piece, start, end, at, number)
-        _read(record, found)
-        if names_cause(record) and goes_on(record.text):
-            found.owed = GOES_ON_LINES
-            _take_following(piece, end + 1, number + 1, found)
-        del found.records[:-_RECORDS]
-
-
-def _line(piece: bytes, at: int) -> tuple[int, int]:
-    end = piece.find(b"\n", at)
-    return piece.rfind(b"\n", 0, at) + 1, len(piece) if end < 0 else end
+def _start(piece: bytes, at: int) -> int:
+    """Where the line around ``at`` begins; what a progress bar overwrote is a line of its own."""
+    start = piece.rfind(b"\n", 0, at) + 1
+    return max(start, piece.rfind(b"\r", start, at) + 1)
 
 
 def _record(piece: bytes, start: int, end: int, at: int, number: int) -> Record:
@@ -136,99 +219,9 @@ def _record(piece: bytes, start: int, end: int, at: int, number: int) -> Record:
     return read_line(piece[start : min(end, start + LINE_LIMIT)].decode("utf-8", errors="replace"), number)
 
 
-def _take_following(piece: bytes, start: int, number: int, found: Scan) -> None:
-    """Keep the lines that go on with an error named before them, possibly in the piece before."""
-    while found.owed and start < len(piece):
-        end = piece.find(b"\n", start)
-        end = len(piece) if end < 0 else end
-        found.records.append(_record(piece, start, end, start, number))
-        found.owed -= 1
-        start, number = end + 1, number + 1
-
-
-def _read(record: Record, found: Scan) -> None:
-    """Note what a line says: a fault, a landmark of the log, the name of an error."""
-    if _marks().harmless.search(record.text):
-        return
-    shown: set[str] = set()
-    for matcher in matchers():
-        if matcher.fault.id in shown or matcher.literal not in record.text:
-            continue
-        if (groups := _groups(matcher, record)) is not None:
-            shown.add(matcher.fault.id)
-            _note_hit(Hit(matcher.fault, record, groups), found)
-    if begins_start(record):
-        found.stopping = 0
-        found.records.append(record)
-    elif opens_block(record) or names_cause(record):
-        found.records.append(record)
-    _note_state(record, found)
-    _note_arguments(record, found)
-
-
-def _note_state(record: Record, found: Scan) -> None:
-    marks = _marks()
-    if marks.ready.search(record.text):
-        found.serving = record.number
-    elif marks.stopping.search(record.text):
-        found.stopping = record.number
-    elif not found.stopping and (reports_failure(record) or marks.crash.search(record.text)):
-        found.failure = record
-
-
-def _groups(matcher: Matcher, record: Record) -> dict[str, str] | None:
-    if matcher.pattern is None:
-        return {}
-    match = matcher.pattern.search(record.text)
-    return None if match is None else {name: text for name, text in match.groupdict().items() if text}
-
-
-def _note_hit(hit: Hit, found: Scan) -> None:
-    """Keep the last few hits of a fault: an older start in the same log counts for less."""
-    same = [known for known in found.hits if known.fault is hit.fault]
-    if len(same) >= _HITS:
-        found.hits.remove(same[0])
-    found.hits.append(hit)
-
-
-def _note_arguments(record: Record, found: Scan) -> None:
-    if "non-default args" not in record.text:
-        return
-    base = fault_base()
-    for pattern in (base.model, base.port):
-        if match := re.search(pattern, record.text):
-            found.arguments.update(match.groupdict())
-
-
 @functools.cache
-def _finder() -> re.Pattern[bytes]:
-    """Finds every literal in one pass. RE2, because the standard library tries each one at each place."""
-    import re2  # type: ignore[import-untyped]
-
-    base = fault_base()
-    literals = dict.fromkeys((*(matcher.literal for matcher in matchers()), *base.landmarks, *base.serving))
-    pattern = b"|".join(re2.escape(literal.encode()) for literal in literals)
-    compiled: re.Pattern[bytes] = re2.compile(pattern)
-    return compiled
-
-
-@functools.cache
-def _serving() -> frozenset[bytes]:
-    return frozenset(words.encode() for words in fault_base().serving)
-
-
-class _Marks(msgspec.Struct, frozen=True):
-    ready: re.Pattern[str]
-    crash: re.Pattern[str]
-    stopping: re.Pattern[str]
-    harmless: re.Pattern[str]
-
-
-@functools.cache
-def _marks() -> _Marks:
-    base = fault_base()
-    lists = (base.ready, base.crash, base.stopping, base.harmless)
-    return _Marks(*(re.compile("|".join(patterns)) for patterns in lists))
+def _serving() -> tuple[bytes, ...]:
+    return tuple(words.encode() for words in log_words().serving)
 
 
 @functools.cache

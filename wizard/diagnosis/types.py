@@ -33,6 +33,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     effect: str = ""
     """What it costs, or what it needs; empty when nothing is lost."""
+    until: str = ""
+    """When a workaround can go again; empty for a cure."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,13 +46,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     cause: str
     evidence: tuple[Evidence, ...]
     remedies: tuple[Remedy, ...] = ()
+    will_not_help: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     """The result for one text of ``lines`` lines and ``bytes`` bytes, most likely cause first.
 
-    ``unknown``: it failed and nobody knows why; ``incomplete``: it ends before one can tell.
+    ``unknown``: it failed and nobody knows why; ``incomplete``: it ends before one can tell, with a warning
+    where a start ends without a word.
     """
 
     verdict: Verdict
@@ -63,15 +67,53 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A table of the fault base."""
 
 
+class Condition(_Entry, frozen=True, kw_only=True):
+    """What must hold of machine, plan, versions, log. Empty members ask nothing; ranges include both ends."""
+
+    capability: tuple[int, int] | None = None
+    """Ten times the compute capability of any usable GPU: sm_121 is 121."""
+    arch: str = ""
+    unified: bool | None = None
+    container: bool | None = None
+    gpus: tuple[int, int] | None = None
+    vllm: str = ""
+    """A version specifier such as ``<0.21``; so are ``torch`` and ``driver``."""
+    torch: str = ""
+    driver: str = ""
+    model: str = ""
+    """Pattern of the model's name, case ignored."""
+    flags: Mapping[str, str] = {}
+    """Options of vLLM that must be set, each with a pattern of its value."""
+    stage: tuple[str, ...] = ()
+    """How far the start must have come at the line; names of ``assets/faults/log.toml``."""
+    between: Mapping[str, tuple[float, float]] = {}
+    """Ranges of values that the line names, the upper end excluded."""
+
+
 class Signature(_Entry, frozen=True, kw_only=True):
-    """A line that shows a fault: it holds ``literal``, and ``pattern`` finds something in it."""
+    """A line that shows a fault: it holds ``literal``, and ``pattern`` finds something in it.
+
+    The pattern sees the line with all quotation marks as ``'``, and escaped ones of JSON as ``"``.
+    """
 
     literal: str
     pattern: str = ""
+    needs: tuple[str, ...] = ()
+    """Words that must all be somewhere in the text."""
+    after: tuple[str, ...] = ()
+    """Words that must all be in lines before this one, or in it."""
+    unless: tuple[str, ...] = ()
+    """Words of which none may be in the text."""
+    last: bool = False
+    """Only where the start shows no progress after this line."""
+    excerpt: bool = False
+    """Only in a short text that is no log of a start: something a person pasted or wrote."""
+    weak: bool = False
+    """Such a line has other causes too: findings with stronger lines come first."""
 
 
 class Figure(_Entry, frozen=True, kw_only=True):
-    """A value computed from others; see the head of ``assets/faults/core.toml`` for the rules."""
+    """A value computed from others; see the head of ``assets/faults/log.toml`` for the rules."""
 
     name: str
     rule: Literal["floor", "share", "nearest"]
@@ -80,7 +122,7 @@ class Figure(_Entry, frozen=True, kw_only=True):
 
 
 class RemedyRule(_Entry, frozen=True, kw_only=True):
-    """A remedy with ``{name}`` for values, offered when all of them are known and ``between`` holds."""
+    """A remedy with ``{name}`` for values, offered when all are known, ``between`` holds and ``when`` may."""
 
     title: str
     kind: RemedyKind
@@ -89,11 +131,15 @@ class RemedyRule(_Entry, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     commands: tuple[str, ...] = ()
     effect: str = ""
+    until: str = ""
     between: Mapping[str, tuple[float, float]] = {}
+    when: Condition = Condition()
+    only_known: bool = False
+    """Left out where it is unknown whether ``when`` holds."""
 
 
 class Fault(_Entry, frozen=True, kw_only=True):
-    """One fault of the base."""
+    """One fault of the base: a cause, however many lines betray it."""
 
     id: str
     title: str
@@ -104,16 +150,39 @@ class Fault(_Entry, frozen=True, kw_only=True):
     """Severity of a fault of scope ``request`` in the log of a server that runs."""
     last_resort: bool = False
     """Also follows from other faults: told only when the text shows none and names no other cause."""
+    silence: bool = False
+    """Shown by a start that ends without a word."""
     exit_codes: tuple[int, ...] = ()
     """Exit codes that show this fault when the text names no cause."""
+    when: Condition = Condition()
+    """The fault is left out where this is known not to hold, and comes earlier where it is known to."""
+    only_known: bool = False
+    """Also left out where it is unknown whether ``when`` holds."""
+    replaces: tuple[str, ...] = ()
+    """Faults that say the same less exactly: left out beside this one."""
     signature: tuple[Signature, ...] = ()
     figures: tuple[Figure, ...] = ()
     remedy: tuple[RemedyRule, ...] = ()
+    will_not_help: tuple[str, ...] = ()
+    """What people try and what is known not to cure it."""
     sources: tuple[str, ...]
 
 
-class FaultBase(_Entry, frozen=True, kw_only=True):
-    """A file of ``assets/faults/``."""
+class FaultFile(_Entry, frozen=True, kw_only=True):
+    """A topic of the fault base: any file of ``assets/faults/`` but ``log.toml``."""
+
+    fault: tuple[Fault, ...]
+
+
+class Stage(_Entry, frozen=True, kw_only=True):
+    """A part of vLLM's start, and the words that show it has begun."""
+
+    name: str
+    words: tuple[str, ...]
+
+
+class LogWords(_Entry, frozen=True, kw_only=True):
+    """``assets/faults/log.toml``: what tells how a log goes, apart from its faults."""
 
     landmarks: tuple[str, ...]
     """What a line must hold to be read, if it holds no signature's literal."""
@@ -127,8 +196,15 @@ class FaultBase(_Entry, frozen=True, kw_only=True):
     """Patterns of lines that begin an orderly stop."""
     harmless: tuple[str, ...]
     """Patterns of lines that name an error and mean nothing."""
+    trouble: str
+    """Pattern of a line that tells of an error without naming it in a way that is understood."""
+    stage: tuple[Stage, ...]
+    """In their order."""
+    facts: tuple[str, ...]
+    """Patterns whose groups are facts: vllm, torch, driver, capability."""
     model: str
     """Pattern of the model's name in the line with vLLM's arguments, group ``model``."""
     port: str
     """Pattern of the port in that line, group ``port``."""
-    fault: tuple[Fault, ...]
+    argument: str
+    """Pattern of any argument in that line, groups ``name`` and ``value``."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import msgspec
-
 from wizard.budget import output_cap, would_loop
 from wizard.catalog import opencode_facts
 from wizard.diagnosis import Diagnosis, diagnose_file, diagnose_text
@@ -15,7 +13,7 @@ from wizard.flow.journey import Journey, need
 from wizard.flow.places import opencode_path
 from wizard.flow.serving import connect
 from wizard.i18n import _
-from wizard.machine import Check
+from wizard.machine import Check, load_machine
 from wizard.opencode import (
     ConfiguredModel,
     configured_models,
@@ -33,17 +31,22 @@ def diagnose(
     plan: Path | None = None,
     vllm_version: str | None = None,
     exit_code: int | None = None,
+    simulate: str | None = None,
 ) -> Diagnosis:
-    """Cause and cure of the text in a file, or of standard input for ``-``.
+    """Cause and cure of the text in a file, of the newest log of a folder, or of standard input for ``-``.
 
-    With ``plan`` (see ``wizard.plan.read_plan``) the remedies are made for that very command.
+    With ``plan`` (see ``wizard.plan.read_plan``) the remedies are made for that very command. ``simulate``
+    names the recorded machine the text is from; without it the text alone decides: it may be from anywhere.
     """
     known = None if plan is None else read_plan(plan)
-    if known is not None and vllm_version is not None:
-        known = msgspec.structs.replace(known, vllm_version=vllm_version)
+    machine = None if simulate is None else load_machine(simulate)
     if file == "-":
-        return diagnose_text(sys.stdin.buffer, plan=known, exit_code=exit_code)
-    return diagnose_file(Path(file).expanduser(), plan=known, exit_code=exit_code)
+        return diagnose_text(
+            sys.stdin.buffer, plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
+        )
+    return diagnose_file(
+        Path(file).expanduser(), plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
+    )
 
 
 def examine(journey: Journey) -> tuple[Check, ...]:
