@@ -117,4 +117,7 @@ def finding_lines(finding: Finding) -> tuple[str, ...]:
     for number, remedy in enumerate(finding.remedies, 1):
         lines.append(f"  {number}  {remedy.title}" + (f"  ({remedy.effect})" if remedy.effect else ""))
         lines += [f"       {command}" for command in remedy.commands]
+        if remedy.until:
+            lines.append("       " + _("Until {condition}.").format(condition=remedy.until))
+    lines += [_("Will not help: {what}").format(what=text) for text in finding.will_not_help]
     return tuple(lines)

@@ -251,12 +251,13 @@ class TestBudget:
         still.setattr(flow, "make_plan", make_plan)
         async with opened(journeys.at(Step.BUDGET)) as pilot:
             await pilot.press("plus", "tab", "minus", "tab", "plus")
-            await until(pilot, lambda: asked and not pilot.app.screen.busy)
+            # A slow machine may compute between two keys: what counts is what the fields said at last.
+            await until(pilot, lambda: asked[-1:] == [(69632, 7168, 2, "auto")] and not pilot.app.screen.busy)
             await pilot.press("d")
-            await until(pilot, lambda: len(asked) == 2)
+            await until(pilot, lambda: asked[-1][-1] == "fp8")
             # From the computed 65,536 and 8,192; people from the 1 in the field.
             assert pilot.app.screen.query_one("#window", NumberField).value == "69632"
-        assert asked == [(69632, 7168, 2, "auto"), (69632, 7168, 2, "fp8")]
+        assert asked[-2:] == [(69632, 7168, 2, "auto"), (69632, 7168, 2, "fp8")]
 
     async def test_a_click_on_more_means_the_field_used_last(
         self, opened: Any, still: pytest.MonkeyPatch
