@@ -36,12 +36,12 @@ COMMENT_TEXT = st.text(st.sampled_from('ab "{}[]:,*\\é'), max_size=6)
 def documents(draw: st.DrawFn) -> tuple[str, dict[str, object], list[str]]:
     """A text, the plain value it stands for, and its comments in order."""
     document = draw(OBJECTS)
-    layout = _Layout(random.Random(draw(st.integers(0, 2**32))))
+    layout = Layout(random.Random(draw(st.integers(0, 2**32))))
     text = layout.choose("", "\ufeff") + layout.blank() + layout.render(document) + layout.blank()
     return text, document, layout.comments
 
 
-class _Layout:
+class Layout:
     """Writes a value as JSONC with comments and spacing where the grammar allows them."""
 
     def __init__(self, chance: random.Random) -> None:

@@ -1,0 +1,195 @@
+"""Every shape of configuration the wizard writes, read back by the real opencode."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from realkit import RealKit
+
+from tests.property.test_jsonc_documents import Layout
+from wizard.budget import limits
+from wizard.child import run_child
+from wizard.opencode import (
+    ConfigRequest,
+    merged_config,
+    opencode_version,
+    plan_change,
+    target_file,
+    write_change,
+)
+
+DOCUMENTS = 200
+AT_ONCE = 8
+SEED = 20261130
+REQUEST = ConfigRequest(
+    provider_name="Local vLLM",
+    base_url="http://127.0.0.1:8000/v1",
+    model_key="qwen3-coder",
+    model_name="Qwen3 Coder",
+    limits=limits(65536),
+)
+HOUSE = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "http://h:1/v1"}, "models": {"m": {}}}
+OTHERS: list[dict[str, Any]] = [
+    {"provider": {"anthropic": {"options": {"apiKey": "{env:ANTHROPIC_API_KEY}"}}}},
+    {
+        "provider": {
+            "house": {
+                "npm": "@ai-sdk/openai-compatible",
+                "options": {"baseURL": "http://h:1/v1"},
+                "models": {"m": {}},
+            }
+        }
+    },
+    {"mcp": {"search": {"type": "local", "command": ["search", "--all"], "enabled": False}}},
+    {"mcp": {"wiki": {"type": "remote", "url": "https://wiki.example/mcp"}}},
+    {"permission": {"bash": "ask", "edit": "allow", "webfetch": "deny"}},
+    {"agent": {"reviewer": {"description": "Reads é, “quotes”", "mode": "subagent", "prompt": "// read\n"}}},
+    {"command": {"test": {"template": "run /* all */ tests", "description": "t"}}},
+    {"instructions": ["AGENTS.md", "docs/*.md"], "snapshot": False},
+    {"share": "disabled", "autoupdate": False, "username": "Zoë"},
+    {"compaction": {"auto": True, "prune": False}, "small_model": "anthropic/claude-haiku-4-5"},
+    {"formatter": {"ruff": {"command": ["ruff", "format", "$FILE"], "extensions": [".py"]}}},
+    {"watcher": {"ignore": ["**/node_modules/**"]}, "disabled_providers": ["openai"]},
+]
+
+
+def environ(home: Path) -> dict[str, str]:
+    """A home of its own, and nothing of the person's who runs the tests."""
+    return {"HOME": str(home), "PATH": os.environ["PATH"]}
+
+
+def write(home: Path, request: ConfigRequest = REQUEST) -> Path:
+    """Add our block to what lies in the home."""
+    target = target_file(environ=environ(home))
+    change = plan_change(request, target, environ=environ(home), cwd=home)
+    return Path(write_change(change).path)
+
+
+def read(kit: RealKit, home: Path, **more: str) -> Mapping[str, Any]:
+    """What opencode makes of it; fails when it refuses."""
+    merged = merged_config(str(kit.opencode), environ={**environ(home), **more}, cwd=home)
+    assert merged is not None, "opencode refuses the file"
+    return merged
+
+
+def config_folder(home: Path) -> Path:
+    folder = home / ".config" / "opencode"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def any_document(chance: random.Random) -> tuple[dict[str, Any], str]:
+    """A person's configuration, with comments and spacing wherever the grammar allows them."""
+    document: dict[str, Any] = {}
+    for part in chance.sample(OTHERS, chance.randrange(1, 5)):
+        for key, value in part.items():
+            document[key] = {**document[key], **value} if key in document else value
+    layout = Layout(chance)
+    text = layout.choose("", "\ufeff") + layout.blank() + layout.render(document) + layout.blank()
+    return document, text
+
+
+def test_two_hundred_files_of_people(realkit: RealKit, tmp_path: Path) -> None:
+    version = opencode_version(str(realkit.opencode))
+    request = msgspec.structs.replace(REQUEST, opencode_version=version)
+    chance = random.Random(SEED)
+    cases = [any_document(chance) for _number in range(DOCUMENTS)]
+
+    def accepted(number: int) -> None:
+        document, text = cases[number]
+        home = tmp_path / str(number)
+        config_folder(home).joinpath("opencode.jsonc").write_bytes(text.encode())
+        write(home, request)
+        merged = read(realkit, home, ANTHROPIC_API_KEY="k")
+        ours = merged["provider"]["vllm"]
+        assert ours["options"]["baseURL"] == "http://127.0.0.1:8000/v1"
+        assert ours["models"]["qwen3-coder"]["limit"]["output"] == REQUEST.limits.output
+        assert set(document) <= set(merged)
+        assert set(document.get("provider", {})) <= set(merged["provider"])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(accepted, range(DOCUMENTS)))
+
+
+THEIRS = """{
+  // Anna's
+  "provider": {
+    "anthropic": {"options": {"apiKey": "{env:ANTHROPIC_API_KEY}"}}, // keep
+  },
+}
+"""
+
+
+def both_files(home: Path) -> ConfigRequest:
+    folder = config_folder(home)
+    folder.joinpath("opencode.json").write_text('{"username": "old"}')
+    folder.joinpath("opencode.jsonc").write_text(THEIRS)
+    return REQUEST
+
+
+def commented(home: Path) -> ConfigRequest:
+    config_folder(home).joinpath("opencode.jsonc").write_text(THEIRS)
+    return REQUEST
+
+
+def key_by_file(home: Path) -> ConfigRequest:
+    key = home / "key"
+    key.write_text("sk-house-1\n")
+    key.chmod(0o600)
+    return msgspec.structs.replace(REQUEST, api_key_file=str(key))
+
+
+def two_servers(home: Path) -> ConfigRequest:
+    write(home)
+    return msgspec.structs.replace(
+        REQUEST, provider="vllm-big", base_url="http://10.0.0.7:8001/v1", model_key="qwen3-coder-next"
+    )
+
+
+SHAPES = {
+    "fresh": lambda home: msgspec.structs.replace(REQUEST, globals=True),
+    "commented": commented,
+    "both files": both_files,
+    "key by file": key_by_file,
+    "key by variable": lambda home: msgspec.structs.replace(REQUEST, api_key_env="HOUSE_KEY"),
+    "alias": lambda home: msgspec.structs.replace(REQUEST, model_key="Qwen/Qwen3-Coder#fp8"),
+    "thinks": lambda home: msgspec.structs.replace(REQUEST, reasoning=True, interleaved="reasoning"),
+    "private": lambda home: msgspec.structs.replace(REQUEST, globals=True, private=True),
+    "two servers": two_servers,
+    "small window": lambda home: msgspec.structs.replace(REQUEST, limits=limits(16384), globals=True),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_shape_is_accepted_and_its_model_listed(realkit: RealKit, tmp_path: Path, shape: str) -> None:
+    version = opencode_version(str(realkit.opencode))
+    request = msgspec.structs.replace(SHAPES[shape](tmp_path), opencode_version=version)
+    written = write(tmp_path, request)
+    merged = read(realkit, tmp_path, HOUSE_KEY="sk-house-2", ANTHROPIC_API_KEY="k")
+    block = merged["provider"][request.provider]
+    assert block["options"]["baseURL"] == request.base_url
+    [(key, model)] = block["models"].items()
+    assert model.get("id", key) == request.model_key
+    listed = run_child(
+        [str(realkit.opencode), "models", request.provider],
+        {**environ(tmp_path), "OPENCODE_DISABLE_MODELS_FETCH": "1", "ANTHROPIC_API_KEY": "k"},
+        60.0,
+        cwd=tmp_path,
+    )
+    assert listed.code == 0
+    assert f"{request.provider}/{key}" in listed.output.split()
+    if shape == "two servers":
+        assert set(merged["provider"]) == {"vllm", "vllm-big"}
+    if shape == "both files":
+        assert written.name == "opencode.jsonc"
+        # opencode adds a line with its schema to a file without one.
+        assert json.loads(written.with_name("opencode.json").read_text())["username"] == "old"
+    assert "sk-house" not in written.read_text()
