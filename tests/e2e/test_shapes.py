@@ -26,7 +26,7 @@ from wizard.opencode import (
     write_change,
 )
 
-DOCUMENTS = 200
+DOCUMENTS = 24
 AT_ONCE = 8
 SEED = 20261130
 REQUEST = ConfigRequest(
@@ -97,7 +97,7 @@ def any_document(chance: random.Random) -> tuple[dict[str, Any], str]:
     return document, text
 
 
-def test_two_hundred_files_of_people(realkit: RealKit, tmp_path: Path) -> None:
+def test_files_of_people(realkit: RealKit, tmp_path: Path) -> None:
     version = opencode_version(str(realkit.opencode))
     request = msgspec.structs.replace(REQUEST, opencode_version=version)
     chance = random.Random(SEED)
