@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -165,6 +166,13 @@ def test_a_file_that_is_no_text_is_named(write: Write) -> None:
     file = write("")
     file.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(CorruptDataError, match=r"mine\.toml"):
+        catalog.gpus()
+
+
+def test_a_pipe_is_named_and_not_waited_for(write: Write) -> None:
+    os.mkfifo(write("").with_name("pipe.toml"))
+    catalog.clear_cache()
+    with pytest.raises(CorruptDataError, match=r"pipe\.toml is not a regular file"):
         catalog.gpus()
 
 

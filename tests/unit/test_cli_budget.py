@@ -83,6 +83,9 @@ def test_a_model_that_thinks_gets_room_for_it(capfd: pytest.CaptureFixture[str],
         (["--decode-context-parallel-size", "0"], "--decode-context-parallel-size"),
         (["--extra-prompt-tokens", "-1"], "extra_prompt_tokens"),
         (["--measure-prompt"], "rehearsal"),
+        (["--available-kv-gib", "1e300"], "finite"),
+        (["--vllm-version", "newest"], "newest is not a version"),
+        (["--vllm-version", ""], "not a version"),
     ],
 )
 def test_wrong_calls_are_told(capfd: pytest.CaptureFixture[str], words: list[str], said: str) -> None:

@@ -308,10 +308,11 @@ def test_a_repository_without_weights_or_without_all_of_them(hub: Hub) -> None:
     assert "no weights that vLLM loads" in refused(order(hub)).message
 
 
-def test_what_is_not_asked_of_the_hub(hub: Hub) -> None:
+def test_what_is_not_asked_of_the_hub(hub: Hub, tmp_path: Path) -> None:
     assert "this is offline" in refused(order(hub, HF_HUB_OFFLINE="1")).message
     assert "ModelScope" in refused(order(hub, VLLM_USE_MODELSCOPE="True")).message
     assert "neither a folder nor" in refused(Order(checkpoint="/no/folder")).message
+    assert "does not hold all of its weights" in refused(Order(checkpoint=str(tmp_path))).message
     assert hub.asked == []
 
 

@@ -283,6 +283,13 @@ def test_the_longest_window_is_the_last_that_fits() -> None:
     assert longest_window(layout, settings, 1000.0) == 131072
 
 
+def test_an_absurd_context_is_still_bounded_by_the_memory() -> None:
+    layout = layout_of({**model("gpt-oss-120b").config, "max_position_embeddings": 10**30})
+    longest = longest_window(layout, newest(), 9.0)
+    assert kv_plan(layout, newest(), 9.0, longest).max_concurrency >= 1
+    assert 131072 < longest < 10**30
+
+
 @pytest.mark.parametrize(
     "change",
     [

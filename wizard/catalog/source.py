@@ -54,13 +54,7 @@ def overlay() -> Overlay:
     """
     whole = Overlay()
     for file in _overlay_files(paths.overlay_dir()):
-        try:
-            content = file.read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            raise CorruptDataError(
-                _("Cannot read {file}: {reason}.").format(file=file, reason=error),
-                _("Correct the file or move it away."),
-            ) from error
+        content = _read(file)
         part = decode(content, Overlay, str(file), default_source=str(file))
         whole = Overlay(
             gpu=whole.gpu + part.gpu,
@@ -86,6 +80,21 @@ def decode(content: str, table: type[_Table], file: str, default_source: str | N
         return msgspec.convert(tree, table)
     except msgspec.ValidationError as error:
         raise _corrupt(str(error), table, file) from error
+
+
+def _read(file: Path) -> str:
+    try:
+        # A pipe would be waited for without end.
+        if file.exists() and not file.is_file():
+            raise CorruptDataError(
+                _("{path} is not a regular file.").format(path=file), _("Correct the file or move it away.")
+            )
+        return file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorruptDataError(
+            _("Cannot read {file}: {reason}.").format(file=file, reason=error),
+            _("Correct the file or move it away."),
+        ) from error
 
 
 def _overlay_files(folder: Path) -> list[Path]:

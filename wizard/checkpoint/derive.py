@@ -72,6 +72,8 @@ def _weights(
                 missing=len(missing), total=len(shards)
             )
         )
+    elif not found:
+        notes.append(_("No weights that vLLM loads are here."))
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if 0 < (size := _number(total, 0.0)) < _ABSURD:

@@ -199,6 +199,13 @@ def _refuse_without_hub(order: Order) -> None:
                 checkpoint=order.checkpoint
             ),
         )
+    if Path(order.checkpoint).expanduser().is_dir():
+        raise RefusedError(
+            _("The folder {checkpoint} does not hold all of its weights.").format(
+                checkpoint=order.checkpoint
+            ),
+            _("Put the missing files there, or name the model as OWNER/NAME to download it."),
+        )
     if not is_hub_id(order.checkpoint):
         raise RefusedError(
             _("{checkpoint} is neither a folder nor a repository of the hub.").format(

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import msgspec
+from packaging.version import InvalidVersion, Version
 
 from wizard.budget import Budget, make_budget
 from wizard.catalog import model, vllm_facts
@@ -17,6 +18,7 @@ from wizard.flow.journey import Journey, need
 from wizard.flow.prompt import first_prompt
 from wizard.i18n import _
 from wizard.memory import EngineSettings
+from wizard.text import one_line
 
 
 class BudgetQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,14 +123,27 @@ def _check(question: BudgetQuestion) -> None:
         raise UsageError(
             _("--available-kv-gib and --kv-cache-memory-bytes exclude each other."), _("Give one of them.")
         )
+    if question.vllm_version is not None and not _is_version(question.vllm_version):
+        raise UsageError(
+            _("{version} is not a version of vLLM.").format(version=one_line(question.vllm_version) or '""'),
+            _("Write it like {version}.").format(version=vllm_facts().newest),
+        )
     share = question.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         raise UsageError(
             _("--gpu-memory-utilization must be above 0 and at most 1, not {value}.").format(value=share)
         )
-    # Negative is a figure vLLM really prints: what is missing.
-    if question.available_kv_gib is not None and not math.isfinite(question.available_kv_gib):
+    # Negative is a figure vLLM really prints: what is missing. In bytes it must still be a number.
+    if question.available_kv_gib is not None and not math.isfinite(question.available_kv_gib * 2**30):
         raise UsageError(_("--available-kv-gib must be a finite number."))
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 _UNITS = {"": 1} | {

@@ -109,7 +109,7 @@ def longest_window(
 def _longest(pool: _Pool, blocks: int, context: int | None, concurrency: int) -> int:
     # One block is never handed out. Older versions forget it: a request that needs every block then waits for
     # ever (https://github.com/vllm-project/vllm/pull/47272), so it is not counted for them either.
-    windows = range(1, (context or _NO_LIMIT) + 1)
+    windows = range(1, min(context or _NO_LIMIT, _NO_LIMIT) + 1)
     return bisect.bisect_right(
         windows, blocks - 1, key=lambda window: pool.blocks_per_request(window) * concurrency
     )

@@ -23,6 +23,7 @@ _TOLD = {
     "peers-blocked": "GPUs",
     "gpus-left": "GPUs",
     "formats-ruled-out": "quantization",
+    "checkpoint-note": "checkpoint",
 }
 """Reasons of the choice that explain a plan without an option of their own, by their subject there."""
 _FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
