@@ -123,3 +123,9 @@ def test_a_checkpoints_own_format_sizes_its_weights(
     assert main(["--simulate", "h200", "--json", "budget", "--config", str(file)]) == 0
     weights = json.loads(capfd.readouterr().out)["memory"]["weights_gib"]
     assert weights == pytest.approx((31.2e9 + 2 * 1.556e9) / 2**30, rel=0.01)
+
+
+def test_more_gpus_than_there_are_can_be_asked_about(capfd: pytest.CaptureFixture[str]) -> None:
+    code, found = budget(capfd, "--tensor-parallel-size", "2")
+    assert code == 0
+    assert "for 2 GPUs; this machine has 1" in found["opencode"]["warnings"][0]["text"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from wizard.budget import Budget, make_budget
+from wizard.budget import Budget, BudgetWarning, make_budget
 from wizard.catalog import model, vllm_facts
 from wizard.checkpoint import weight_format
 from wizard.compat import Wishes, choose, choose_best, find_row, matrix, read_config
@@ -90,7 +90,7 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         pipeline_parallel_size=question.pipeline_parallel_size or pipeline,
     )
     prompt, given = first_prompt(journey), question.kv_cache_memory_bytes
-    return make_budget(
+    found = make_budget(
         gpu=min(gpus, key=lambda gpu: gpu.memory_mib, default=None),
         weights_gib=weights,
         config=config,
@@ -106,6 +106,18 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         available_kv_gib=question.available_kv_gib,
         kv_cache_memory_bytes=None if given is None else _bytes(given),
     )
+    return _with_warnings(found, settings, len(machine.gpus))
+
+
+def _with_warnings(found: Budget, settings: EngineSettings, gpus: int) -> Budget:
+    """Figures for more GPUs than there are can be asked for, and say so."""
+    wanted = settings.tensor_parallel_size * settings.pipeline_parallel_size
+    if wanted <= gpus or not gpus:
+        return found
+    text = _("These figures are for {wanted} GPUs; this machine has {gpus}.").format(wanted=wanted, gpus=gpus)
+    warning = BudgetWarning(code="more-gpus-than-here", text=text)
+    limits = msgspec.structs.replace(found.opencode, warnings=(warning, *found.opencode.warnings))
+    return msgspec.structs.replace(found, opencode=limits)
 
 
 def _check(question: BudgetQuestion) -> None:
