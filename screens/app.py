@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 from typing import ClassVar
 
 from textual import work
@@ -11,17 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.worker import WorkerFailed
 
 from screens.base import StepScreen
-from screens.budget import BudgetScreen
-from screens.diagnose import DiagnoseScreen
-from screens.done import DoneScreen
-from screens.launch import LaunchScreen
-from screens.machine import MachineScreen
-from screens.model import ModelScreen
 from screens.moves import goes_on, kept_words, left_early, runs_here, worth_keeping
-from screens.opencode import OpencodeScreen
-from screens.runtime import RuntimeScreen
-from screens.smoke import SmokeScreen
-from screens.start import StartScreen
 from screens.widgets.modals import DecideModal, ErrorModal, WaitModal
 from wizard import flow
 from wizard.errors import WizardError
@@ -34,21 +25,12 @@ COLUMNS = [(0, "-tiny"), (60, "-usable")]
 LINES = [(0, "-flat"), (18, "-usable-too")]
 """Below 60 columns or 18 lines nothing but a sentence about it is shown."""
 
-SCREENS: dict[Step, type[StepScreen]] = {
-    screen.STEP: screen
-    for screen in (
-        StartScreen,
-        MachineScreen,
-        RuntimeScreen,
-        ModelScreen,
-        BudgetScreen,
-        LaunchScreen,
-        SmokeScreen,
-        OpencodeScreen,
-        DiagnoseScreen,
-        DoneScreen,
-    )
-}
+
+def screen_of(step: Step) -> type[StepScreen]:
+    """The screen of a step, imported when it is first shown: only the first one makes anybody wait."""
+    module = import_module(f"screens.{step.value}")
+    found: type[StepScreen] = getattr(module, f"{step.value.capitalize()}Screen")
+    return found
 
 
 class WizardApp(App[int], inherit_bindings=False):
@@ -91,7 +73,7 @@ class WizardApp(App[int], inherit_bindings=False):
     async def walk(self) -> None:
         """One screen after the other, as the flow says."""
         while True:
-            outcome = await self.push_screen_wait(SCREENS[self.journey.step](self.journey))
+            outcome = await self.push_screen_wait(screen_of(self.journey.step)(self.journey))
             self.journey = outcome.journey
             if not outcome.at_end:
                 self.journey = outcome.moved
