@@ -72,8 +72,8 @@ async def _which_parser(screen: StepScreen, error: UnknownParserError) -> str | 
     """The parser somebody picks for a model that does not tell its own."""
     known = tool_parsers(screen.journey)
     advice = _(
-        "Choose one of the {count} that this vLLM knows. Once the model runs, the parser finder of step "
-        "Smoke test tries all of them on its real answers."
+        "Choose one of the {count} that this vLLM knows. Once the model runs, step Smoke test says whether "
+        "it reads the model's calls."
     ).format(count=len(known))
     answers = {"list": _("Choose a parser"), "leave": _("Back to the table")}
     question = f"{error.message}\n\n{advice}"

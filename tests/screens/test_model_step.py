@@ -231,7 +231,7 @@ class TestOther:
             pilot.app.screen.query_one(Input).value = "me/mine"
             await pilot.press("enter")
             await until(pilot, lambda: type(pilot.app.screen) is DecideModal)
-            await see(pilot, "is not known", "the 4 that this vLLM knows", "parser finder")
+            await see(pilot, "is not known", "the 4 that this vLLM knows", "says whether")
             await pilot.press("enter")
             await until(pilot, lambda: isinstance(pilot.app.screen, PickModal))
             await pilot.press("down", "enter")

@@ -11,6 +11,7 @@ import pytest
 
 from wizard import catalog
 from wizard.compat import Row, matrix, version_for
+from wizard.errors import CorruptDataError
 from wizard.machine import Machine, load_machine
 from wizard.memory import EngineSettings
 from wizard.runtime import assumed_runtime
@@ -151,3 +152,22 @@ def test_one_stream_is_bound_by_reading_the_active_weights() -> None:
     """GB10: 273 GB/s over 75 GiB of 79.7 billion weights, of which 3 billion work on a token."""
     first = usual_rows("gb10")[0]
     assert first.tokens_per_second == pytest.approx(273e9 / (75 * 2**30 * 3.0 / 79.7), rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["{gpu} is wrong", "{", "{0}", "{capability.nothing}"])
+def test_a_sentence_that_cannot_be_filled_in_is_named(overlay: Path, text: str) -> None:
+    overlay.joinpath("mine.toml").write_text(f'[[rule]]\nid = "mine"\ntext = "{text}"\n', encoding="utf-8")
+    catalog.clear_cache()
+    with pytest.raises(CorruptDataError, match="the text of rule mine"):
+        catalog.rules()
+
+
+def test_a_rule_of_ones_own_refuses_what_it_names(overlay: Path) -> None:
+    rule = (
+        '[[rule]]\nid = "no-qwen"\nfamilies = ["Qwen3NextForCausalLM"]\ntext = "Not here, on {capability}."\n'
+    )
+    overlay.joinpath("mine.toml").write_text(rule, encoding="utf-8")
+    catalog.clear_cache()
+    rows = [row for row in rows_of(load_machine("gb10")) if row.model == "qwen3-coder-next"]
+    assert {row.verdict for row in rows} == {"no"}
+    assert all("Not here, on 12.1." in [reason.text for reason in row.reasons] for row in rows)

@@ -8,6 +8,10 @@ import msgspec
 
 from wizard.catalog.source import bundled, overlay
 from wizard.catalog.types import Rule
+from wizard.errors import CorruptDataError
+from wizard.i18n import _
+from wizard.paths import overlay_dir
+from wizard.text import one_line
 
 
 class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -16,9 +20,23 @@ class _Rules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @functools.cache
 def rules() -> tuple[Rule, ...]:
-    """Every rule; one that the user only switched off keeps what it says."""
+    """Every rule; one that the user only switched off keeps what it says. Raises CorruptDataError."""
     known = {entry.id: entry for entry in bundled("rules.toml", _Rules).rule}
     for added in overlay().rule:
+        _check(added)
         own = known.get(added.id)
         known[added.id] = msgspec.structs.replace(own, disabled=True) if own and added.disabled else added
     return tuple(known.values())
+
+
+def _check(added: Rule) -> None:
+    """A sentence of the user may name nothing but what it can be given."""
+    try:
+        added.text.format(capability="", version="")
+    except (LookupError, ValueError, AttributeError) as error:
+        raise CorruptDataError(
+            _("{folder}: the text of rule {rule} cannot be filled in.").format(
+                folder=overlay_dir(), rule=one_line(added.id)
+            ),
+            _("It may name {names}; other braces are written twice.").format(names="{capability}, {version}"),
+        ) from error

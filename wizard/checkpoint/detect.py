@@ -45,7 +45,7 @@ def detect_parsers(
 
     ``sure``: the template writes calls in a form that one parser reads, or the parser of its family does.
     ``likely``: the form fits, the family is not known, or the form is only taught. ``unknown``: no parser is
-    named, and the parser finder has to ask the running model. Never raises.
+    named: only the running model can tell. Never raises.
     """
     subject = _Subject(
         family=_family(checkpoint),

@@ -168,7 +168,7 @@ def _parsers_found(name: str, guess: ParserGuess, wishes: Wishes) -> list[Reason
         if guess.tool_parser is None:
             raise UnknownParserError(
                 _("The tool-call parser of {model} is not known. {why}").format(model=name, why=guess.why),
-                _("Name it with [model] parser. The parser finder tries all of them on a running model."),
+                _("Name it with [model] parser; the smoke test says whether it reads the model's calls."),
             )
         if guess.sureness == "sure":
             reasons.append(Reason(code="parser-derived", text=guess.why, source=guess.source))
