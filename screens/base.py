@@ -136,7 +136,8 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
         if isinstance(error, Cancelled):
             self.query_one(Status).end(error.message)
         else:
-            self.app.push_screen(ErrorModal(error))
+            # The step behind is drawn first, or the window would hang over nothing.
+            self.call_after_refresh(self.app.push_screen, ErrorModal(error))
 
     def finish(self, move: Move, journey: Journey | None = None) -> None:
         """Leave this step; under an open window as soon as that is closed."""
