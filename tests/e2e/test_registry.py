@@ -140,4 +140,6 @@ def test_the_probe_tells_all_that_vllm_itself_tells(
 
 
 def _remedies(tree: dict[str, Any]) -> list[dict[str, Any]]:
-    return [remedy for fault in tree.get("fault", []) for remedy in fault.get("remedy", fault.get("remedies", []))]
+    return [
+        remedy for fault in tree.get("fault", []) for remedy in fault.get("remedy", fault.get("remedies", []))
+    ]
