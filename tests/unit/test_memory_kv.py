@@ -203,6 +203,27 @@ def test_latent_attention_is_whole_on_every_gpu() -> None:
     assert cache_layout(config | {"index_topk": 2048}) is None
 
 
+@pytest.mark.parametrize(
+    ("capability", "dtype", "block"),
+    [
+        (90, "auto", 16),
+        (90, "fp8", 64),
+        (100, "auto", 32),
+        (103, "fp8", 32),
+        (120, "auto", 16),
+        (None, "auto", 16),
+    ],
+)
+def test_the_kernel_for_compressed_vectors_sets_the_block(
+    capability: int | None, dtype: str, block: int
+) -> None:
+    """FLASH_ATTN_MLA 16, FLASHMLA 64 for 8 bit on 9.x, FLASHINFER_MLA 32 on 10.x, TRITON_MLA 16 elsewhere."""
+    layout = CacheLayout(buckets=(LatentLayers(layers=61, width=576),))
+    plan = kv_plan(layout, newest(capability=capability, kv_cache_dtype=dtype), 100.0, 163840)
+    assert plan.block_size == block
+    assert plan.blocks_per_request == 163840 // block
+
+
 def test_an_index_for_sparse_attention_is_kept_beside_packed_vectors() -> None:
     """DeepSeek-V3.2: 656 bytes a vector and 132 of index, in 61 layers, on every GPU."""
     config = {

@@ -20,7 +20,7 @@ from wizard.memory import (
     kv_plan,
     longest_window,
     memory_plan,
-    with_defaults,
+    on_gpu,
 )
 
 _GIB = 1 << 30
@@ -60,7 +60,7 @@ def make_budget(
     chosen = settings.max_model_len
     layout = _bounded(cache_layout(config), context)
     if gpu is not None:
-        settings = with_defaults(settings, gpu)
+        settings = on_gpu(settings, gpu)
         memory = memory_plan(gpu, weights_gib=weights_gib, config=config, settings=settings)
         if kv_cache_memory_bytes is not None:
             memory = _with_exactly(memory, kv_cache_memory_bytes / _GIB)

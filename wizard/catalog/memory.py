@@ -24,6 +24,16 @@ class KvDtype(Sourced, frozen=True, kw_only=True):
     bytes: float
 
 
+class LatentBlock(Sourced, frozen=True, kw_only=True):
+    """Tokens of a block where compressed vectors are read by a kernel that wants its own number."""
+
+    capability_min: int
+    capability_max: int
+    kv_dtypes: tuple[str, ...] = ()
+    """Values of ``--kv-cache-dtype`` it holds for; none: for all."""
+    block_size: int
+
+
 class LayerFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields of config.json that size a layer; of several the first that is set counts."""
 
@@ -175,6 +185,7 @@ class MemoryFacts(Sourced, frozen=True, kw_only=True):
     indexed_plain_types: tuple[str, ...]
     """Values of ``--kv-cache-dtype`` with which it is not packed."""
     indexed_block_size: int
+    latent_block: tuple[LatentBlock, ...]
     kv_dtype: tuple[KvDtype, ...]
     layer_names: Mapping[str, LayerKind]
     layout: tuple[Layout, ...]

@@ -6,7 +6,7 @@ import msgspec
 
 from wizard.catalog import Model, Variant, opencode_facts
 from wizard.compat.groups import GpuGroup
-from wizard.memory import EngineSettings, cache_layout, longest_window, memory_plan, with_defaults
+from wizard.memory import EngineSettings, cache_layout, longest_window, memory_plan, on_gpu
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ def fit(group: GpuGroup, model: Model, variant: Variant, settings: EngineSetting
     own = msgspec.structs.replace(
         settings, tensor_parallel_size=group.tensor, pipeline_parallel_size=group.pipeline
     )
-    own = with_defaults(own, gpu)
+    own = on_gpu(own, gpu)
     memory = memory_plan(
         gpu,
         weights_gib=variant.weights_gib,

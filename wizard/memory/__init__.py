@@ -1,6 +1,6 @@
 """What a model takes of a GPU: weights, the peak of a batch, and how many tokens the KV cache will hold."""
 
-from wizard.memory.engine import memory_plan, with_defaults
+from wizard.memory.engine import memory_plan, on_gpu, with_defaults
 from wizard.memory.kv import kv_plan, longest_window
 from wizard.memory.layout import cache_layout, layer_kinds
 from wizard.memory.types import (
@@ -29,6 +29,7 @@ __all__ = [
     "layer_kinds",
     "longest_window",
     "memory_plan",
+    "on_gpu",
     "weights_gib",
     "with_defaults",
 ]

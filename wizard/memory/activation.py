@@ -1,6 +1,6 @@
 """What vLLM's trial run of a full batch takes beside the weights, and what its CUDA graphs take.
 
-The sums are fitted to sixty starts of vLLM 0.26.0 on H200 with dummy weights; on all without latent attention
+The sums are fitted to 69 starts of vLLM 0.26.0 on H200 with dummy weights; on all without latent attention
 they are within 0.07 GiB. Figures and their source are in assets/memory.toml.
 """
 

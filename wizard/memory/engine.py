@@ -25,6 +25,12 @@ _BUSY_SHARE = 0.5
 """With less than this free, the GPU is planned as it will be once whoever holds it is gone."""
 
 
+def on_gpu(settings: EngineSettings, gpu: Gpu) -> EngineSettings:
+    """The settings with this GPU's generation, and with vLLM's batch limits for it where none are set."""
+    capability = gpu.capability if gpu.compute_capability else None
+    return msgspec.structs.replace(with_defaults(settings, gpu), capability=capability)
+
+
 def with_defaults(settings: EngineSettings, gpu: Gpu) -> EngineSettings:
     """The settings with the batch limits vLLM chooses for this GPU, where none are set."""
     total, name = total_gib(gpu), gpu.name.lower()

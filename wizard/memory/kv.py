@@ -72,7 +72,7 @@ def kv_plan(
     """What vLLM reports for a window of ``max_model_len`` tokens and this much memory for the cache.
 
     ``max_concurrency`` below 1 means vLLM refuses to start. Speculative decoding is not counted. Sliding
-    windows also depend on ``max_num_batched_tokens``: fill it with ``with_defaults`` first, else the largest
+    windows also depend on ``max_num_batched_tokens``: fill it with ``on_gpu`` first, else the largest
     of vLLM's defaults is taken.
     Raises UnknownNameError for a cache type vLLM does not know.
     """
@@ -170,9 +170,19 @@ def _block_size(layout: CacheLayout, settings: EngineSettings) -> int:
     state = max((_state_bytes(layers, settings) for layers in _states(layout)), default=0)
     token = max((_token_bytes(layers, settings) for layers in layout.buckets), default=0.0)
     if not state or not token:
-        return step
+        return _latent_block_size(settings) if latent else step
     step = facts.latent_block_step if latent else step
     return step * math.ceil(state / (step * token))
+
+
+def _latent_block_size(settings: EngineSettings) -> int:
+    """Tokens of a block of compressed vectors, as the kernel for this GPU and type wants it."""
+    capability = settings.capability or 0
+    for entry in memory_facts().latent_block:
+        fits = not entry.kv_dtypes or settings.kv_cache_dtype in entry.kv_dtypes
+        if fits and entry.capability_min <= capability <= entry.capability_max:
+            return entry.block_size
+    return vllm_facts().block_size
 
 
 def _states(layout: CacheLayout) -> list[StateLayers]:

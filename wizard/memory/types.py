@@ -23,6 +23,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_num_batched_tokens: int | None = None
     max_num_seqs: int | None = None
     enforce_eager: bool = False
+    capability: int | None = None
+    """Ten times the compute capability of the GPU; None: not known."""
     quantization: str | None = None
 
 
