@@ -56,9 +56,9 @@ class RealKit:
 
 
 def cache_folder() -> Path:
-    """Where the programs and the checkpoints made for them are kept."""
+    """Where the programs and the checkpoints made for them are kept; the same name over any symbolic link."""
     chosen = os.environ.get(CACHE_VARIABLE, "")
-    return Path(chosen).expanduser().resolve() if chosen else REPOSITORY / ".cache" / "e2e"
+    return (Path(chosen).expanduser() if chosen else REPOSITORY / ".cache" / "e2e").resolve()
 
 
 def install() -> RealKit:
