@@ -12,7 +12,7 @@ from wizard.catalog.checkpoints import (
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
 from wizard.catalog.flags import Flag, FlagFacts, flag_facts, flag_known
-from wizard.catalog.host import HostFacts, LowPower, host_facts
+from wizard.catalog.host import DriverPackage, HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
     clear_cache,
     find_model,
@@ -73,6 +73,7 @@ __all__ = [
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
+    "DriverPackage",
     "Engine",
     "FailurePattern",
     "FetchFacts",

@@ -21,6 +21,7 @@ from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
+    dictate_machine,
     find_runtime,
     look_at_machine,
     make_plan,
@@ -113,6 +114,7 @@ __all__ = [
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "dictate_machine",
     "examine",
     "extra_parts",
     "fetch_weights",

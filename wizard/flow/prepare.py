@@ -40,6 +40,7 @@ from wizard.machine import (
     detect,
     machine_from,
     read_host,
+    recording,
     write_recording,
 )
 from wizard.plan import ServeSettings, build_plan
@@ -67,21 +68,32 @@ def record_machine(journey: Journey, file: Path) -> Journey:
     return _with_machine(journey, machine_from(save_machine(journey, file)), thorough=True)
 
 
+def dictate_machine(journey: Journey) -> tuple[Journey, bytes]:
+    """Step Machine on this host, and the content of the file that ``save_machine`` would write."""
+    _not_simulated(journey)
+    reading = read_host()
+    return _with_machine(journey, machine_from(reading), thorough=True), recording(reading)
+
+
 def save_machine(journey: Journey, file: Path) -> Reading:
     """Read this host and write it down, redacted, for others to simulate; ``~`` is the home folder.
 
     Raises UsageError for a recorded machine, and for a file that exists or cannot be written.
     """
-    if journey.simulated:
-        raise UsageError(
-            _("A recorded machine cannot be recorded again."),
-            _("Leave --simulate out to record this host, or copy the file you have."),
-        )
+    _not_simulated(journey)
     path = paths.expanded(file)
     check_destination(path)
     reading = read_host()
     write_recording(reading, path)
     return reading
+
+
+def _not_simulated(journey: Journey) -> None:
+    if journey.simulated:
+        raise UsageError(
+            _("A recorded machine cannot be recorded again."),
+            _("Leave --simulate out to record this host, or copy the file you have."),
+        )
 
 
 def recording_name() -> str:

@@ -6,7 +6,7 @@ from wizard.machine.detect import detect, read_host
 from wizard.machine.host import models_folder
 from wizard.machine.load import watch_load
 from wizard.machine.problems import Explanation, explain_problem
-from wizard.machine.record import check_destination, write_recording
+from wizard.machine.record import check_destination, recording, write_recording
 from wizard.machine.recorded import decode_machine_file, load_machine, machine_names
 from wizard.machine.types import (
     Check,
@@ -55,6 +55,7 @@ __all__ = [
     "machine_names",
     "models_folder",
     "read_host",
+    "recording",
     "watch_load",
     "write_recording",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -111,10 +111,13 @@ def build_plan(
         memory=budget.memory,
         reasons=tuple(draft.reasons),
         refused=_refusals(choice, budget, settings),
-        warnings=tuple(
-            Reason(code=warning.code, text=warning.text, source="opencode")
-            for warning in budget.opencode.warnings
-            if not warning.refuses
+        warnings=(
+            *_taken(gpus, budget),
+            *(
+                Reason(code=warning.code, text=warning.text, source="opencode")
+                for warning in budget.opencode.warnings
+                if not warning.refuses
+            ),
         ),
     )
     return judged(plan, runtime)
@@ -261,6 +264,20 @@ def _environment(draft: _Draft, runtime: Runtime, choice: Choice, settings: Serv
         )
     if settings.offline and "HF_HUB_OFFLINE" not in draft.env:
         draft.variable("HF_HUB_OFFLINE", "1", _("You asked to stay offline."), "huggingface_hub")
+
+
+def _taken(gpus: Sequence[Gpu], budget: Budget) -> Iterator[Reason]:
+    """GPUs with less free at this moment than the plan takes: vLLM refuses to start on such a one."""
+    wanted = budget.memory.requested_gib if budget.memory else 0.0
+    for gpu in gpus:
+        free = gpu.memory_free_mib / 1024
+        if free < wanted:
+            text = _(
+                "GPU {index} has {free:.1f} of {total:.1f} GiB free now, and this plan takes {wanted:.1f}: "
+                "stop what uses it first, or vLLM refuses to start."
+            )
+            words = {"index": gpu.index, "free": free, "total": gpu.memory_mib / 1024, "wanted": wanted}
+            yield Reason(code="gpu-taken", text=text.format(**words), source="vLLM: gpu_memory_utilization")
 
 
 def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[Reason, ...]:
