@@ -37,7 +37,7 @@ def opencode_path(journey: Journey) -> Path | None:
     if journey.scratch is not None:
         return Path(journey.scratch) / "opencode" / "opencode.json"
     path = journey.answers.opencode.path
-    return None if path is None else Path(path).expanduser()
+    return None if path is None else paths.expanded(path)
 
 
 def rehearsed(plan: LaunchPlan, pace_s: float, fault: str | None = None) -> LaunchPlan:
