@@ -62,6 +62,22 @@ def server_of(pid: int) -> tuple[psutil.Process, ServerCall]:
     )
 
 
+def listener_on(port: int) -> int | None:
+    """The process that listens on a TCP port of this host; None where the system does not tell."""
+    import psutil
+
+    try:
+        connections = psutil.net_connections("tcp")
+    except (psutil.Error, OSError):
+        return None
+    listening = (
+        connection.pid
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+    )
+    return next((pid for pid in listening if pid), None)
+
+
 def keeper_of(pid: int) -> tuple[str, str]:
     """What keeps a process: ``("container", ID)``, ``("unit", NAME)``, or two empty words. Linux only.
 
