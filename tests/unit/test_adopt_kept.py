@@ -1,4 +1,4 @@
-"""Servers that something keeps (container, unit, compose file, script): read back, and how they are changed."""
+"""Servers that something keeps, be it a container, a unit or a file: read back, and how they are changed."""
 
 from __future__ import annotations
 
