@@ -2,12 +2,15 @@
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
 from wizard.plan.edit import apply, describe, take_back
+from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
-from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
+from wizard.plan.types import AdoptedFrom, LaunchPlan, Option, PlanEdit, PlanReason
 
 __all__ = [
     "FORMATS",
+    "AdoptedFrom",
+    "Instruction",
     "LaunchPlan",
     "Option",
     "PlanEdit",
@@ -17,6 +20,7 @@ __all__ = [
     "build_plan",
     "describe",
     "document",
+    "instructions",
     "parse_arguments",
     "read_plan",
     "shell",
