@@ -35,6 +35,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs, or what it needs; empty when nothing is lost."""
     until: str = ""
     """When a workaround can go again; empty for a cure."""
+    again: bool = False
+    """Starting once more, unchanged, is the remedy."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +134,7 @@ class RemedyRule(_Entry, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     effect: str = ""
     until: str = ""
+    again: bool = False
     between: Mapping[str, tuple[float, float]] = {}
     when: Condition = Condition()
     only_known: bool = False

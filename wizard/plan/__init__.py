@@ -1,7 +1,7 @@
 """The launch plan, its reasons, its edits and its renderings."""
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
-from wizard.plan.edit import apply, describe, take_back
+from wizard.plan.edit import apply, describe, difference, take_back
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
@@ -16,6 +16,7 @@ __all__ = [
     "apply",
     "build_plan",
     "describe",
+    "difference",
     "document",
     "parse_arguments",
     "read_plan",
