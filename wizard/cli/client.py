@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from wizard.cli import output
 from wizard.cli.events import finding_lines
 from wizard.cli.journeys import consent, journey
-from wizard.cli.looking import AnswersOption
+from wizard.cli.looking import AnswersOption, say_instructions
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
 from wizard.diagnosis import Diagnosis, Finding
@@ -20,6 +21,7 @@ from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
+from wizard.plan import document as plan_document
 from wizard.report import write_report
 
 
@@ -169,7 +171,7 @@ def diagnose(
         file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
     )
     if current().json:
-        output.document(found)
+        output.document(_diagnosis_document(found))
     else:
         _say_diagnosis(found)
     recognised = any(finding.severity != "info" for finding in found.findings)
@@ -189,6 +191,24 @@ def _say_diagnosis(found: Diagnosis) -> None:
     for finding in found.findings:
         output.say()
         _say_finding(finding)
+
+    _say_instructions(found)
+
+
+def _diagnosis_document(found: Diagnosis) -> dict[str, object]:
+    """The diagnosis; the plan its remedies are for as ``plan --json`` writes it."""
+    document: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(found, plan=None))
+    told = {} if found.plan is None else plan_document(found.plan)
+    return {**document, "plan": told.get("plan"), "adopted_from": told.get("adopted_from")}
+
+
+def _say_instructions(found: Diagnosis) -> None:
+    """How the best remedy that changes the command is applied, where the server was started."""
+    remedies = [remedy for finding in found.findings for remedy in finding.remedies if remedy.instructions]
+    for remedy in remedies[:1]:
+        output.say()
+        output.say(_("To apply it: {title}").format(title=_(remedy.title)))
+        say_instructions(remedy.instructions)
 
 
 def _say_finding(finding: Finding) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from wizard.adopt import adopt_line
 from wizard.diagnosis.context import facts_of
 from wizard.diagnosis.faultbase import faults
 from wizard.diagnosis.rank import Situation, evidence_of, findings_of, told
@@ -69,13 +71,23 @@ class Watch:
                 verdict = "incomplete"
         if verdict == "unknown" and (quoted := _quoted(now)) is not None:
             findings = (quoted, *findings)
-        return Diagnosis(verdict=verdict, findings=findings, lines=found.lines, bytes=found.size)
+        return Diagnosis(
+            verdict=verdict, findings=findings, lines=found.lines, bytes=found.size, plan=now.plan
+        )
 
     def _situation(self, found: Scan) -> Situation:
-        facts = facts_of(found.facts, found.arguments, self._machine, self._plan, self._version)
-        values = values_of(found.arguments, self._plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
+        plan = self._plan or _told_plan(found.start, self._version or found.facts.get("vllm"))
+        facts = facts_of(found.facts, found.arguments, self._machine, plan, self._version)
+        values = values_of(found.arguments, plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
         values |= self._values
-        return Situation(found, find_cause(found.records), facts, values, self._plan)
+        return Situation(found, find_cause(found.records), facts, values, plan)
+
+
+@functools.lru_cache(maxsize=4)
+def _told_plan(start: str, version: str | None) -> LaunchPlan | None:
+    """The plan of the server whose log has this line with its arguments; None where there is no such line."""
+    adopted = adopt_line(start, version=version) if start else None
+    return None if adopted is None else adopted.plan
 
 
 def diagnose_text(

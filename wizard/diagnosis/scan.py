@@ -65,6 +65,8 @@ class Scan(msgspec.Struct):
     facts: dict[str, str] = {}
     arguments: dict[str, str] = {}
     """Model, port and options, as vLLM repeats its arguments."""
+    start: str = ""
+    """The last line in which it does."""
     tail: bytes = b""
     """The end of the text, for its last line, and that line's number."""
     tail_number: int = 0
@@ -172,6 +174,7 @@ class Scanner:
         self._note_state(record, said)
         found.facts.update(said.facts)
         found.arguments.update(said.arguments)
+        found.start = said.start or found.start
         return said.cause and said.goes_on
 
     def _note_state(self, record: Record, said: Said) -> None:

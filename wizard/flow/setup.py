@@ -136,7 +136,7 @@ def chosen(journey: Journey) -> ChosenEvent:
         parser=plan.parser,
         reasoning_parser=plan.reasoning_parser,
         max_model_len=journey.budget.max_model_len if journey.budget else None,
-        limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
+        limits={name: getattr(need(plan.limits), name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
         download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),

@@ -2,12 +2,15 @@
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
 from wizard.plan.edit import apply, describe, difference, take_back
+from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
-from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
+from wizard.plan.types import AdoptedFrom, LaunchPlan, Option, PlanEdit, PlanReason
 
 __all__ = [
     "FORMATS",
+    "AdoptedFrom",
+    "Instruction",
     "LaunchPlan",
     "Option",
     "PlanEdit",
@@ -18,6 +21,7 @@ __all__ = [
     "describe",
     "difference",
     "document",
+    "instructions",
     "parse_arguments",
     "read_plan",
     "shell",
