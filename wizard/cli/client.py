@@ -9,18 +9,18 @@ import msgspec
 import typer
 
 from wizard.cli import output
+from wizard.cli.events import finding_lines
 from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption, say_instructions
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis, Finding, edit_of
+from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
 from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
-from wizard.plan import describe
 from wizard.plan import document as plan_document
 from wizard.report import write_report
 
@@ -212,17 +212,10 @@ def _say_instructions(found: Diagnosis) -> None:
 
 
 def _say_finding(finding: Finding) -> None:
-    output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
-    for evidence in finding.evidence:
-        output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
-    output.say("  " + _(finding.cause))
-    for number, remedy in enumerate(finding.remedies, start=1):
-        output.say(f"  {number}  {_(remedy.title)}")
-        edit = edit_of(remedy)
-        until = _("Until {condition}.").format(condition=remedy.until) if remedy.until else ""
-        for line in (*(describe(edit) if edit else ()), *remedy.commands, remedy.effect, until):
-            if line:
-                output.say(f"       {line}")
+    output.say(f"{finding.severity.upper()}  {finding.title}  [{finding.fault}]")
+    output.say(f"  {finding.cause}")
+    for line in finding_lines(finding):
+        output.say(f"  {line}")
     for text in finding.will_not_help:
         output.say("  " + _("Will not help: {what}").format(what=text))
 

@@ -74,6 +74,9 @@ class Scan(msgspec.Struct):
     """The end of the text, for its last line, and that line's number."""
     tail_number: int = 0
 
+    seen: int = 0
+    """How many lines held a signature, those included that are not kept."""
+
     @property
     def hits(self) -> Iterator[Hit]:
         """The lines that hold a signature."""
@@ -167,6 +170,7 @@ class Scanner:
         for matcher, groups in said.hits:
             same = found.last_hits.setdefault(id(matcher), deque(maxlen=_HITS))
             same.append(Hit(matcher, record, groups, found.stage))
+            found.seen += 1
         if said.begins or said.opens or said.cause:
             found.records.append(record)
             del found.records[:-_RECORDS]

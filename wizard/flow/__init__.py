@@ -14,9 +14,25 @@ from wizard.flow.answers import (
     check_answers,
     load_answers,
 )
+from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
 from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import diagnose, examine
-from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
+from wizard.flow.faultreport import log_around, write_fault_report
+from wizard.flow.hearing import Found, StartFailed
+from wizard.flow.journey import (
+    ROADS,
+    Attempt,
+    Cancelled,
+    Journey,
+    Step,
+    advance,
+    answer,
+    back,
+    forget,
+    need,
+    skip,
+)
 from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
@@ -71,11 +87,13 @@ from wizard.flow.weights import (
 )
 
 __all__ = [
+    "LIMIT",
     "REHEARSAL_MACHINE",
     "ROADS",
     "TITLES",
     "WEIGHTS",
     "Answers",
+    "Attempt",
     "BudgetAnswers",
     "BudgetQuestion",
     "Cancelled",
@@ -83,7 +101,9 @@ __all__ = [
     "CheckEvent",
     "ChosenEvent",
     "ConfigEvent",
+    "Cured",
     "DoneEvent",
+    "Found",
     "Journey",
     "LaunchEvent",
     "Line",
@@ -96,24 +116,31 @@ __all__ = [
     "ServeAnswers",
     "SmokeAnswers",
     "StartAnswers",
+    "StartFailed",
     "Step",
     "StepEvent",
     "advance",
     "answer",
     "answers_from",
+    "applicable",
+    "apply_remedy",
     "back",
+    "bring_up",
     "candidates",
+    "cause_in",
     "check_answers",
     "choose_for_me",
     "choose_model",
     "chosen",
     "clear_progress",
     "compute_budget",
+    "confirm",
     "connect",
     "connect_to",
     "diagnose",
     "diagnose_log",
     "examine",
+    "exhausted",
     "extra_parts",
     "fetch_weights",
     "find_recipes",
@@ -125,17 +152,21 @@ __all__ = [
     "is_named",
     "launch",
     "load_answers",
+    "log_around",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
     "make_plan",
     "matching",
+    "may_apply",
     "measure_first_prompt",
     "model_lines",
     "name_model",
     "need",
+    "offered",
     "order_of",
     "plan_configuration",
+    "preview",
     "prove",
     "rate_models",
     "receipt_path",
@@ -148,6 +179,7 @@ __all__ = [
     "save_machine",
     "save_progress",
     "save_script",
+    "settle",
     "skip",
     "smoke_test",
     "stop_server",
@@ -158,4 +190,5 @@ __all__ = [
     "weights_on_disk",
     "widen",
     "write_configuration",
+    "write_fault_report",
 ]

@@ -12,7 +12,7 @@ from wizard.catalog import vllm_facts
 from wizard.compat import Reason
 from wizard.errors import RefusedError, UsageError
 from wizard.fetch import Presence, presence
-from wizard.flow import client, prepare, records, serving
+from wizard.flow import client, cure, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
@@ -189,7 +189,11 @@ def run_setup(
         consent(summary)
     records.save_progress(journey)
     emit(StepEvent(step=Step.LAUNCH.value, title=_(TITLES[Step.LAUNCH])))
-    journey = serving.launch(journey, emit, cancel)
+
+    def test(running: Journey) -> Journey:
+        return _tested(running, emit, cancel)
+
+    journey = cure.bring_up(journey, emit, test, cancel, prove=not answers.smoke.skip)
     try:
         journey = _prove_and_write(journey, emit, cancel, dry_run)
     except BaseException:
@@ -201,15 +205,19 @@ def run_setup(
     return journey
 
 
+def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+    emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
+    return smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+
+
 def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
     """From a running server to a proved configuration and the final receipt."""
     answers = journey.answers
     if answers.smoke.skip:
         journey = msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
         emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
-    else:
-        emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-        journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    elif journey.smoke is None:
+        journey = _tested(journey, emit, cancel)
     emit(StepEvent(step=Step.OPENCODE.value, title=_(TITLES[Step.OPENCODE])))
     journey = client.plan_configuration(journey)
     change = need(journey.change)
