@@ -102,6 +102,11 @@ class _Handler(BaseHTTPRequestHandler):
             text = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body', 'msg': {str(error)!r}}}"
             self._send_json(400, error_body(400, text, "Bad Request"))
             return
+        with self.server.metrics.running():
+            self._answer(request, completion)
+
+    def _answer(self, request: dict[str, Any], completion: Completion) -> None:
+        options = self.server.start.options
         streamed = bool(request.get("stream"))
         if options.fault and options.fault.at == "serving":
             self._engine_died(streamed)
