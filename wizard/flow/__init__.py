@@ -19,6 +19,14 @@ from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.faultreport import log_around, write_fault_report
+from wizard.flow.finding import (
+    edited,
+    find_parsers,
+    options_of,
+    parser_edit,
+    read_with_parsers,
+    with_parsers,
+)
 from wizard.flow.hearing import Found, StartFailed
 from wizard.flow.journey import (
     ROADS,
@@ -139,10 +147,12 @@ __all__ = [
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "edited",
     "examine",
     "exhausted",
     "extra_parts",
     "fetch_weights",
+    "find_parsers",
     "find_recipes",
     "find_runtime",
     "finish",
@@ -164,11 +174,14 @@ __all__ = [
     "name_model",
     "need",
     "offered",
+    "options_of",
     "order_of",
+    "parser_edit",
     "plan_configuration",
     "preview",
     "prove",
     "rate_models",
+    "read_with_parsers",
     "receipt_path",
     "record_machine",
     "recording_name",
@@ -189,6 +202,7 @@ __all__ = [
     "undo",
     "weights_on_disk",
     "widen",
+    "with_parsers",
     "write_configuration",
     "write_fault_report",
 ]
