@@ -44,6 +44,7 @@ from wizard.catalog.recipes import (
 )
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
+from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -70,6 +71,7 @@ from wizard.catalog.version import reached
 __all__ = [
     "BasePrompt",
     "BatchDefault",
+    "Brake",
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
@@ -106,6 +108,9 @@ __all__ = [
     "RouteKind",
     "Rule",
     "RuntimeFacts",
+    "SpeedFacts",
+    "SpeedPrompt",
+    "SpeedRequests",
     "StateFields",
     "StepCheck",
     "StepText",
@@ -113,6 +118,7 @@ __all__ = [
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
+    "Unlimited",
     "Variant",
     "VllmFacts",
     "WireFormat",
@@ -139,6 +145,7 @@ __all__ = [
     "recipe_texts",
     "rules",
     "runtime_facts",
+    "speed_facts",
     "vllm_facts",
     "wire_formats",
 ]

@@ -17,6 +17,7 @@ from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.fetch import FetchEvent
 from wizard.flow import LaunchEvent, choose_model, chosen, free_port, make_plan, need, rate_models, smoke_test
@@ -212,6 +213,7 @@ def smoke(
         output.document(report)
     else:
         output.say(_("Verdict: {verdict}").format(verdict=report.verdict))
+        show_speed(report.speed)
     return 0 if report.verdict == "pass" else 1
 
 
