@@ -44,6 +44,7 @@ from wizard.catalog.recipes import (
 )
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
+from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -71,6 +72,7 @@ from wizard.catalog.version import reached
 __all__ = [
     "BasePrompt",
     "BatchDefault",
+    "Brake",
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
@@ -108,6 +110,9 @@ __all__ = [
     "RouteKind",
     "Rule",
     "RuntimeFacts",
+    "SpeedFacts",
+    "SpeedPrompt",
+    "SpeedRequests",
     "Spelling",
     "StateFields",
     "StepCheck",
@@ -116,6 +121,7 @@ __all__ = [
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
+    "Unlimited",
     "Variant",
     "VllmFacts",
     "WireFormat",
@@ -142,6 +148,7 @@ __all__ = [
     "recipe_texts",
     "rules",
     "runtime_facts",
+    "speed_facts",
     "vllm_facts",
     "wire_formats",
 ]

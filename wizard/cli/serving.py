@@ -17,6 +17,7 @@ from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow import (
     bring_up,
@@ -185,6 +186,7 @@ def smoke(
         output.document(report)
     else:
         output.say(_("Verdict: {verdict}").format(verdict=report.verdict))
+        show_speed(report.speed)
     return 0 if report.verdict == "pass" else 1
 
 

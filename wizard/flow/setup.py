@@ -22,7 +22,7 @@ from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
 from wizard.opencode import Proof
 from wizard.receipt import Receipt
-from wizard.smoke import SmokeCheck
+from wizard.smoke import SmokeCheck, Speed
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="step"):
@@ -65,6 +65,12 @@ class CheckEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """A smoke check came in."""
 
     check: SmokeCheck
+
+
+class SpeedEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="speed"):
+    """How fast the server answered, beside how fast it could."""
+
+    speed: Speed
 
 
 class ConfigEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="configuration"):
@@ -207,7 +213,9 @@ def run_setup(
 
 def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
     emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-    return smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    emit(SpeedEvent(speed=need(journey.smoke).speed))
+    return journey
 
 
 def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
