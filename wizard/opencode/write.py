@@ -146,7 +146,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         if not isinstance(document, dict):
             raise JsoncError(_("the configuration is not an object"), 1, 1)
         planned = content(request, document)
-        return planned, _edited(text, planned)
+        return planned, edited_text(text, planned)
     except JsoncError as error:
         raise RefusedError(
             _("{path}, {place}.").format(path=path, place=error.message),
@@ -154,7 +154,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         ) from error
 
 
-def _edited(text: str, planned: Content) -> str:
+def edited_text(text: str, planned: Content) -> str:
     """The text with everything set, and nothing else changed."""
     if not text.strip("\ufeff \t\r\n"):
         text = "{}\n"
