@@ -63,8 +63,8 @@ def test_everything_outside_our_keys_stays(tmp_path: Path) -> None:
         try:
             edited = edited_text(text, planned)
         except JsoncError as error:
-            assert "more than once" in error.reason
-            assert layout.seen["a key twice"]
+            if not layout.seen["a key twice"] or "more than once" not in error.reason:
+                raise
             seen["refused"] += 1
             return
         assert_json_equal(parse(edited), intended(document, planned))
