@@ -113,17 +113,15 @@ def configure(
         _say_change(change)
     if not unproven and planned.smoke is None:
         output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
-    if not dry_run and change.action in ("created", "updated"):
+    if not dry_run and change.pending:
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
         save_progress(planned, finished=True)
         change = need(planned.change)
     if current().json:
         output.document(_public(change))
-    elif change.written:
-        output.say(
-            _("Written: {path}. Start with: opencode -m {model}").format(path=change.path, model=change.model)
-        )
+    elif change.action != "refused" and not change.pending:
+        _say_written(change)
     return 1 if change.action == "refused" else 0
 
 
@@ -136,18 +134,32 @@ def _say_change(change: OpencodeChange) -> None:
     }
     output.say(f"{change.path}: {words[change.action]}")
     output.say(change.diff)
+    for reason in change.reasons if change.diff else ():
+        output.say(_("Why {key}: {why}").format(key=reason.key, why=reason.why))
+    for file in change.beside:
+        output.say(_("Also written: {path} ({purpose})").format(path=file.path, purpose=file.purpose))
     for warning in change.warnings:
         output.say(_("Note: {text}").format(text=warning))
+    for contact in change.contacts:
+        output.say(_("Contact: {text}").format(text=contact))
     for override in change.overridden_by:
         output.say(_("Overridden by: {text}").format(text=override))
     if change.backup:
         output.say(_("Backup: {path}").format(path=change.backup))
 
 
+def _say_written(change: OpencodeChange) -> None:
+    if change.written:
+        output.say(_("Written: {path}").format(path=change.path))
+    output.say(_("Start with: {command}").format(command=change.command))
+
+
 def _public(change: OpencodeChange) -> dict[str, object]:
     """The change without the bytes of the file, which may hold keys of other providers."""
     names = ("path", "action", "diff", "backup", "provider", "model", "limit", "overridden_by", "warnings")
-    return {name: getattr(change, name) for name in (*names, "written")}
+    more = ("written", "reasons", "contacts", "command")
+    beside = [{"path": file.path, "purpose": file.purpose, "written": file.written} for file in change.beside]
+    return {name: getattr(change, name) for name in (*names, *more)} | {"beside": beside}
 
 
 def diagnose(
