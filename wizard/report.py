@@ -38,7 +38,7 @@ def render(last: Receipt) -> str:
     ]
     if last.simulated:
         lines += [_("Rehearsal on the recorded machine {name}.").format(name=last.simulated), ""]
-    lines += [_("Results"), *_listed(last.results), "", _("Answers"), *_listed(last.answers), ""]
+    lines += [_("Results"), *listed(last.results), "", _("Answers"), *listed(last.answers), ""]
     lines += [
         _("Changed files; `vllm-opencode undo` takes them back"),
         *(f"  {entry.path}" for entry in last.undo),
@@ -54,12 +54,13 @@ def redact(text: str) -> str:
     return covered(_ADDRESS.sub("<address>", text))
 
 
-def _listed(values: object, indent: str = "  ") -> list[str]:
+def listed(values: object, indent: str = "  ") -> list[str]:
+    """Nested tables as indented lines, a key a line."""
     built = msgspec.to_builtins(values)
     lines: list[str] = []
     for key, value in built.items() if isinstance(built, dict) else ():
         if isinstance(value, dict):
-            lines += [f"{indent}{key}:", *_listed(value, indent + "  ")]
+            lines += [f"{indent}{key}:", *listed(value, indent + "  ")]
         else:
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
             lines.append(f"{indent}{key}: {shown}")

@@ -70,6 +70,7 @@ def choose_checkpoint(
         served_model_name=wishes.served_name or served_name(name),
         quantization=found.quantization if found else "",
         parser=tool,
+        family_parser=guess.tool_parser if guess else None,
         reasoning_parser=thinking,
         thinks=thinking is not None,
         weights_gib=found.weights_gib if found else None,
