@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from wizard.child import Outcome
-from wizard.machine import Check, Disk, Machine, SystemReading, checks, load_machine
+from wizard.machine import Check, Disk, Machine, SystemReading, checked_for, checks, load_machine
 from wizard.machine.checks import (
     containers,
     disk,
@@ -187,6 +187,29 @@ def test_triton_needs_a_compiler_and_headers(tmp_path: Path) -> None:
     header = f"{sysconfig.get_path('include').lstrip('/')}/Python.h"
     assert tools.compiler(host(tmp_path, programs={"clang": ""}, files={header: ""})).status == "ok"
     assert tools.compiler(host(tmp_path, CC="/opt/cc")).status == "ok"
+
+
+def test_headers_are_looked_for_in_the_python_of_vllm(tmp_path: Path) -> None:
+    here = f"{sysconfig.get_path('include').lstrip('/')}/Python.h"
+    programs = {"gcc": "", "python3.13": "/opt/vllm/include/python3.13\n"}
+    subject = msgspec.structs.replace(
+        host(tmp_path, programs=programs, files={here: ""}), python="/opt/vllm/bin/python3.13"
+    )
+    check = tools.compiler(subject)
+    assert check.status == "warn"
+    assert "vLLM's Python (/opt/vllm/include/python3.13/Python.h)" in check.detail
+    assert check.command.endswith("ls /opt/vllm/include/python3.13/Python.h")
+    host(tmp_path, files={"opt/vllm/include/python3.13/Python.h": ""})
+    assert tools.compiler(subject).status == "ok"
+
+
+def test_a_real_python_tells_where_its_headers_are() -> None:
+    before = tuple(Check(id=id, status="warn", detail="") for id in ("compiler", "port"))
+    compiler, port = checked_for(before, HERE, sys.executable)
+    assert compiler.command.endswith(f"{sysconfig.get_path('include')}/Python.h")
+    assert port == before[1]
+    skipped = (Check(id="compiler", status="skip", detail=""),)
+    assert checked_for(skipped, HERE, sys.executable) == skipped
 
 
 def test_libnuma_and_numactl_are_named_with_what_needs_them(tmp_path: Path) -> None:

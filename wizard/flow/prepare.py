@@ -33,9 +33,11 @@ from wizard.flow.recipes import needs_of
 from wizard.flow.settings import engine_settings, plan_settings
 from wizard.i18n import _
 from wizard.machine import (
+    Check,
     Machine,
     Reading,
     check_destination,
+    checked_for,
     checks,
     detect,
     machine_from,
@@ -44,7 +46,7 @@ from wizard.machine import (
     write_recording,
 )
 from wizard.plan import ServeSettings, build_plan
-from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
+from wizard.runtime import Runtime, assumed_runtime, find_runtimes, interpreter_of, probe
 from wizard.text import shell_join
 
 REHEARSAL_MACHINE = "gb10"
@@ -122,7 +124,22 @@ def find_runtime(journey: Journey) -> Journey:
     working = next((runtime for runtime in found if not runtime.problem), None)
     runtime = working or assumed_runtime(version_for(need(journey.machine)))
     env = {**runtime.env, **journey.answers.runtime.env}
-    return msgspec.structs.replace(journey, runtimes=found, runtime=msgspec.structs.replace(runtime, env=env))
+    return msgspec.structs.replace(
+        journey,
+        runtimes=found,
+        runtime=msgspec.structs.replace(runtime, env=env),
+        checks=_checks_with(journey, runtime),
+    )
+
+
+def _checks_with(journey: Journey, runtime: Runtime) -> tuple[Check, ...]:
+    """The checks of this host, told of the Python in which the vLLM that was found will run."""
+    if journey.simulated or runtime.kind in ("assumed", "container"):
+        return journey.checks
+    python = interpreter_of(runtime.command, {**os.environ, **runtime.env})
+    if python is None:
+        return journey.checks
+    return checked_for(journey.checks, need(journey.machine), str(python))
 
 
 def _runtimes(journey: Journey) -> tuple[Runtime, ...]:

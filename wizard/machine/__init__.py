@@ -1,7 +1,7 @@
 """What this host is, or a recorded one: GPUs, their links, memory, disks, and what stands in the way."""
 
 from wizard.machine.build import machine_from
-from wizard.machine.checks import checks
+from wizard.machine.checks import checked_for, checks
 from wizard.machine.detect import detect, read_host
 from wizard.machine.host import models_folder
 from wizard.machine.load import watch_load
@@ -46,6 +46,7 @@ __all__ = [
     "Reading",
     "SystemReading",
     "check_destination",
+    "checked_for",
     "checks",
     "decode_machine_file",
     "detect",
