@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from wizard.catalog import Model, ParserKind, model, parsers
+from wizard.compat.table import in_force
 from wizard.compat.types import Choice, Reason, Row
 from wizard.errors import CorruptDataError, RefusedError, UnknownNameError, UsageError
 from wizard.i18n import _
@@ -76,12 +77,14 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
         model=row.model,
         variant=row.variant,
         checkpoint=checkpoint,
+        architecture=entry.architecture,
         served_model_name=wishes.served_name or served_name(row.checkpoint),
         quantization=row.quantization,
         parser=parser,
         reasoning_parser=pick_parser("reasoning", wishes.reasoning_parser, row.reasoning_parser, runtime),
         thinks=entry.thinks,
         weights_gib=row.weights_gib,
+        download_gib=row.download_gib,
         config=entry.config,
         context=entry.context,
         gpus=row.gpus,
@@ -100,7 +103,7 @@ def _calls_lost(entry: Model, parser: str | None) -> tuple[Reason, ...]:
     text = _("Parser {parser} does not read the tool calls of {model}; {right} does.").format(
         parser=parser, model=entry.name, right=entry.tool_parser
     )
-    return (Reason(code="wrong-parser", text=text, source=entry.source, refuses=True),)
+    return in_force((Reason(code="wrong-parser", text=text, source=entry.source, refuses=True),))
 
 
 def served_name(checkpoint: str) -> str:
