@@ -224,7 +224,7 @@ def test_no_name_belongs_to_two_models() -> None:
         ("bf16", 80, None),
         ("fp8", 89, 75),
         ("nvfp4", 100, 75),
-        ("mxfp4", 80, None),
+        ("mxfp4", 100, 80),
         ("awq", 75, None),
         ("modelopt-fp8", 89, 80),
         ("bitsandbytes", None, 70),

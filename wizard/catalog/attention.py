@@ -52,9 +52,19 @@ class AttentionBackend(Sourced, frozen=True, kw_only=True):
     cache: tuple[CacheTypes, ...]
     sinks: tuple[Span, ...] = ()
 
+    @property
+    def cache_types(self) -> frozenset[str]:
+        """Every type it keeps anywhere."""
+        return frozenset(name for cache in self.cache for name in cache.types)
+
     def runs(self, capability: int, version: str) -> bool:
         """Whether this vLLM has it for this GPU."""
         return _any((self.where, *self.earlier), capability, version)
+
+    def floor(self, version: str) -> int | None:
+        """The lowest capability this vLLM runs it on; None: this vLLM does not have it."""
+        spans = [span for span in (self.where, *self.earlier) if within(version, span.since, span.until)]
+        return min((span.capability_min for span in spans), default=None)
 
     def has_sinks(self, capability: int, version: str) -> bool:
         """Whether it can serve a model with attention sinks there."""

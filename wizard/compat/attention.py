@@ -74,7 +74,9 @@ def attention_rule(
         against = _against(backend, heads, asked)
         if against is None:
             return in_force((_taken(backend, order, passed, asked),))
-        passed.append(against)
+        # That a kernel nowhere keeps such a cache explains nothing.
+        if cache_type in backend.cache_types:
+            passed.append(against)
     return in_force((_none(heads, order, passed, asked),))
 
 
@@ -129,10 +131,12 @@ def _against(backend: AttentionBackend, heads: Heads, asked: _Asked) -> str | No
     if asked.names and name not in asked.names:
         return _("{backend} is not in this vLLM").format(backend=name)
     if not backend.runs(capability, asked.version):
-        if capability < backend.where.capability_min:
-            needed = backend.where.capability_min
+        floor = backend.floor(asked.version)
+        if floor is None:
+            return _("{backend} is not in vLLM {version}").format(backend=name, version=asked.version)
+        if capability < floor:
             return _("{backend} needs compute capability {needed}").format(
-                backend=name, needed=f"{needed // 10}.{needed % 10}"
+                backend=name, needed=f"{floor // 10}.{floor % 10}"
             )
         return _("{backend} is not for this GPU").format(backend=name)
     if backend.head_sizes and not heads.sizes <= set(backend.head_sizes):
@@ -140,9 +144,19 @@ def _against(backend: AttentionBackend, heads: Heads, asked: _Asked) -> str | No
         return _("{backend} has no heads of {size}").format(backend=name, size=odd)
     if heads.sinks and not backend.has_sinks(capability, asked.version):
         return _("{backend} has no attention sinks here").format(backend=name)
-    if not _keeps(backend, heads, asked):
-        return _("{backend} keeps no {type} cache here").format(backend=name, type=asked.cache_type)
-    return None
+    return None if _keeps(backend, heads, asked) else _against_cache(backend, asked)
+
+
+def _against_cache(backend: AttentionBackend, asked: _Asked) -> str:
+    """Why it does not keep such a cache here: often the GPU is too old."""
+    floor = min(
+        (cache.where.capability_min for cache in backend.cache if asked.cache_type in cache.types), default=0
+    )
+    if asked.capability < floor:
+        return _("{backend} keeps {type} from compute capability {needed} on").format(
+            backend=backend.name, type=asked.cache_type, needed=f"{floor // 10}.{floor % 10}"
+        )
+    return _("{backend} keeps no {type} here").format(backend=backend.name, type=asked.cache_type)
 
 
 def _keeps(backend: AttentionBackend, heads: Heads, asked: _Asked) -> bool:
@@ -159,8 +173,11 @@ def _taken(backend: AttentionBackend, order: AttentionOrder, passed: Sequence[st
     where = {"version": asked.version, "backend": backend.name}
     if order.pin:
         args, env = _spelled(backend.name, asked.version)
-        text = _("Attention by {backend}, named so that vLLM {version} takes no slower or broken one here.")
-        return Reason(code="attention", text=text.format(**where), source=order.source, args=args, env=env)
+        text = _(
+            "vLLM {version} is told to take {backend} for its attention, since left alone it can take a "
+            "slower or broken one here: {passed}."
+        ).format(passed="; ".join(passed), **where)
+        return Reason(code="attention", text=text, source=order.source, args=args, env=env)
     text = _("vLLM {version} takes {backend} for its attention.").format(**where)
     if passed:
         text = _("vLLM {version} takes {backend} for its attention: {passed}.").format(
@@ -171,7 +188,9 @@ def _taken(backend: AttentionBackend, order: AttentionOrder, passed: Sequence[st
 
 def _none(heads: Heads, order: AttentionOrder, passed: Sequence[str], asked: _Asked) -> Reason:
     plain = msgspec.structs.replace(asked, cache_type="auto")
-    where = {"version": asked.version, "passed": "; ".join(passed), "type": asked.cache_type}
+    names = ", ".join(backend.name for backend in _candidates(order, heads))
+    tried = "; ".join(passed) or _("none of {names} can").format(names=names)
+    where = {"version": asked.version, "passed": tried, "type": asked.cache_type}
     if any(_against(backend, heads, plain) is None for backend in _candidates(order, heads)):
         code, text = (
             "cache-type-impossible",

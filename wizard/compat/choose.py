@@ -36,11 +36,22 @@ def choose_best(rows: Sequence[Row], runtime: Runtime, wishes: Wishes) -> Choice
             _("`vllm-opencode detect` shows why. To practise without one: vllm-opencode --simulate gb10"),
         )
     if best is None:
+        if (cache := _cache_at_fault(rows)) is not None:
+            raise RefusedError(cache.text, _("Leave the type of the KV cache to vLLM: auto."))
         raise RefusedError(
             _("No model of the catalogue works on this machine."),
             _("`vllm-opencode models` shows why for each of them."),
         )
     return choose(best, runtime, wishes)
+
+
+def _cache_at_fault(rows: Sequence[Row]) -> Reason | None:
+    """Why the KV cache asked for cannot be, where that alone rules out a row."""
+    for row in rows:
+        refusing = [reason for reason in row.reasons if reason.refuses]
+        if [reason.code for reason in refusing] == ["cache-type-impossible"]:
+            return refusing[0]
+    return None
 
 
 def find_row(rows: Sequence[Row], entry: Model, name: str, variant: str | None = None) -> Row:

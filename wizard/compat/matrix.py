@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
-from wizard.catalog import Model, Variant, models, opencode_facts, vllm_facts
+from wizard.catalog import Model, Variant, models, opencode_facts, quantization, vllm_facts
 from wizard.compat import rules
 from wizard.compat.attention import attention_rule, cache_type_of
 from wizard.compat.fit import Fit, fit
@@ -18,6 +18,8 @@ from wizard.machine import Machine
 from wizard.memory import CacheLayout, EngineSettings, cache_layout
 from wizard.runtime import Runtime
 
+_KEEPS_QUALITY = 8
+"""Bits of a weight from which on a format is hardly told from 16 bit."""
 _ORDER: dict[Verdict, int] = {"ok": 0, "warn": 1, "no": 2}
 
 
@@ -53,9 +55,13 @@ def version_for(machine: Machine) -> str:
     return facts.newest
 
 
-def _preference(row: Row, rank: int) -> tuple[bool, int, bool]:
-    """The user's own models lead; of ours a model whose window is not known stands behind the others."""
-    return row.max_context is None and rank > 0, rank, _is_emulated(row)
+def _preference(row: Row, rank: int) -> tuple[bool, int, bool, bool]:
+    """The user's own models lead; of ours a model whose window is not known stands behind the others.
+
+    Of one model, what keeps 8 bits of a weight goes before what keeps fewer; then what is computed natively.
+    """
+    lossy = quantization(row.quantization).bits < _KEEPS_QUALITY
+    return row.max_context is None and rank > 0, rank, lossy, _is_emulated(row)
 
 
 def _is_emulated(row: Row) -> bool:

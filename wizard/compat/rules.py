@@ -84,8 +84,8 @@ def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
         return (Reason(code="native", text=text, source=entry.source),)
     if entry.weight_only_capability is not None and capability >= entry.weight_only_capability:
         text = _(
-            "{format} runs through weight-only kernels on compute capability {capability}: "
-            "it saves memory and brings no speed-up."
+            "{format} is unpacked to 16 bit on compute capability {capability}: "
+            "weight-only, it saves memory and computes no faster."
         ).format(**where)
         return (Reason(code="weight-only", text=text, source=entry.source),)
     if entry.fallback is not None and _native(other := quantization(entry.fallback), capability):
@@ -108,7 +108,7 @@ def plugin_rule(variant: Variant, runtime: Runtime) -> tuple[Reason, ...]:
     registered = runtime.choices.get("--quantization", ())
     if entry.id in registered:
         return ()
-    text = _("vLLM has {format} no longer since {last}: install its plugin beside vLLM {version}: {command}")
+    text = _("{format} left vLLM after {last}. Install its plugin beside vLLM {version}: {command}")
     text = text.format(
         format=entry.title, last=entry.last_version, version=version, command=f"pip install {entry.plugin}"
     )

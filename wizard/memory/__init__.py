@@ -3,6 +3,7 @@
 from wizard.memory.engine import memory_plan, on_gpu, with_defaults
 from wizard.memory.kv import kv_plan, longest_window
 from wizard.memory.layout import cache_layout, layer_kinds
+from wizard.memory.shape import read_shape
 from wizard.memory.types import (
     AttentionLayers,
     CacheLayers,
@@ -30,6 +31,7 @@ __all__ = [
     "longest_window",
     "memory_plan",
     "on_gpu",
+    "read_shape",
     "weights_gib",
     "with_defaults",
 ]
