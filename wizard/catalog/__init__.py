@@ -1,5 +1,12 @@
 """What is known about GPUs, models, parsers, weight formats, vLLM and opencode, with the user's additions."""
 
+from wizard.catalog.attention import (
+    AttentionBackend,
+    AttentionFacts,
+    AttentionKind,
+    AttentionOrder,
+    attention_facts,
+)
 from wizard.catalog.checkpoints import (
     CallFormat,
     CheckpointFacts,
@@ -12,9 +19,9 @@ from wizard.catalog.checkpoints import (
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
 from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
+from wizard.catalog.fresh import clear_cache
 from wizard.catalog.host import DriverPackage, HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
-    clear_cache,
     find_model,
     gpu_by_name,
     gpus,
@@ -67,9 +74,13 @@ from wizard.catalog.types import (
     VllmFacts,
     WireFormat,
 )
-from wizard.catalog.version import reached
+from wizard.catalog.version import reached, within
 
 __all__ = [
+    "AttentionBackend",
+    "AttentionFacts",
+    "AttentionKind",
+    "AttentionOrder",
     "BasePrompt",
     "BatchDefault",
     "Brake",
@@ -126,6 +137,7 @@ __all__ = [
     "Variant",
     "VllmFacts",
     "WireFormat",
+    "attention_facts",
     "checkpoint_facts",
     "clear_cache",
     "fetch_facts",
@@ -152,4 +164,5 @@ __all__ = [
     "speed_facts",
     "vllm_facts",
     "wire_formats",
+    "within",
 ]

@@ -280,5 +280,5 @@ def _patience_s(choice: Choice) -> float:
     """How long a start may take: longer where vLLM has to download the weights first."""
     pace = catalog.vllm_facts().start_pace
     whole = presence(Order(checkpoint=choice.checkpoint)).state == "whole"
-    missing = 0.0 if whole else choice.weights_gib or 0.0
+    missing = 0.0 if whole else choice.files_gib or 0.0
     return 60 * (pace.patience_minutes + missing / pace.download_gib_per_minute)

@@ -144,7 +144,7 @@ def chosen(journey: Journey) -> ChosenEvent:
         max_model_len=journey.budget.max_model_len if journey.budget else None,
         limits={name: getattr(need(plan.limits), name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
-        download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
+        download_gib=0.0 if nothing else choice.files_gib and missing_gib(choice.files_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
         start_minutes=start_minutes(choice.weights_gib),
         reasons=choice.reasons,
