@@ -48,7 +48,7 @@ def find_parsers(journey: Journey, cancel: threading.Event) -> ParserSearch:
         call,
         words,
         asked_call(),
-        runtime=_installed(journey, server.version, cancel),
+        runtime=None if server.started_by == "rehearsal" else _installed(journey, server.version, cancel),
         subject=_subject(journey, call.checkpoint, cancel),
         setting=_setting(journey.plan, call.checkpoint),
         cancel=cancel,
