@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 
@@ -156,13 +157,11 @@ def _subject(journey: Journey, checkpoint: str, cancel: threading.Event) -> Subj
     names += [server.model] if server is not None else []
     names += [checkpoint, journey.answers.model.id or ""]
     guess = None
-    try:
-        if checkpoint:
-            found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
-            guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
-    except WizardError:
-        # What lies on another machine says nothing here: only the order of equals suffers.
-        guess = None
+    # What lies on another machine says nothing here: only the order of equals suffers.
+    with contextlib.suppress(WizardError):
+        found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
+        names += [found.model_type, found.architecture]
+        guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
     return Subject(
         names=tuple(dict.fromkeys(name for name in names if name)),
         version=server.version if server is not None else None,
