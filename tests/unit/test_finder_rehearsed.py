@@ -18,7 +18,7 @@ from wizard.flow import Journey
 from wizard.flow import serving as flow_serving
 from wizard.flow.answers import Answers, MachineAnswers, StartAnswers
 from wizard.plan import PlanEdit, describe
-from wizard.smoke.exchange import Exchange
+from wizard.smoke.exchange import Line
 from wizard.smoke.finder import raw_texts
 from wizard.smoke.trouble import Trouble
 
@@ -147,9 +147,9 @@ def cut_short_first(request: dict[str, Any]) -> Reply:
 
 
 @contextlib.contextmanager
-def exchange_with(answer: Any) -> Iterator[Exchange]:
-    with scripted(answer) as (root, _asked):
-        yield Exchange(f"{root}/v1", None, None)
+def line_to(answer: Any) -> Iterator[Line]:
+    with scripted(answer) as (root, _asked), contextlib.closing(Line(f"{root}/v1", None, None)) as line:
+        yield line
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def exchange_with(answer: Any) -> Iterator[Exchange]:
     ],
 )
 def test_the_text_is_had_by_the_first_way_that_works(answer: Any, way: str, text: str) -> None:
-    with exchange_with(answer) as exchange:
-        call, _words = raw_texts(exchange, "tiny", None)
+    with line_to(answer) as line:
+        call, _words = raw_texts(line, "tiny", None)
     assert (call.way, call.text) == (way, text)
 
 
@@ -170,15 +170,15 @@ def test_the_text_is_had_by_the_first_way_that_works(answer: Any, way: str, text
     ("reply", "code"),
     [
         (Reply('{"error":"Unauthorized"}', status=401), "key-refused"),
-        (Reply("<html>502 Bad Gateway</html>", status=502), "refused"),
+        (Reply("<html>502 Bad Gateway</html>", status=502), "gateway"),
         (Reply("<html>hello</html>"), "unreadable"),
         (Reply('{"choices": []}'), "unreadable"),
         (Reply('{"tokens": [1]}', cut=True), "broken-off"),
     ],
 )
 def test_a_server_that_gives_no_text_is_told(reply: Reply, code: str) -> None:
-    with exchange_with(lambda _request: reply) as exchange, pytest.raises(Trouble) as raised:
-        raw_texts(exchange, "tiny", None)
+    with line_to(lambda _request: reply) as line, pytest.raises(Trouble) as raised:
+        raw_texts(line, "tiny", None)
     assert raised.value.code == code
     assert raised.value.hint
 
@@ -193,7 +193,7 @@ def test_an_answer_in_words_is_asked_for_again() -> None:
         text = "Forty-two." if len(asked) == 1 else HERMES
         return Reply(json.dumps({"choices": [{"text": text, "finish_reason": "stop"}]}))
 
-    with exchange_with(answer) as exchange:
-        call, _words = raw_texts(exchange, "tiny", None)
+    with line_to(answer) as line:
+        call, _words = raw_texts(line, "tiny", None)
     assert call.text == HERMES
     assert len(set(asked[:2])) == 2

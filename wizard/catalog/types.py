@@ -324,3 +324,5 @@ class VllmFacts(Sourced, frozen=True, kw_only=True):
     figure: tuple[FigurePattern, ...]
     answers_shortened_since: VersionText
     """From then on an answer that does not fit behind its prompt is cut to the room left, not refused."""
+    tool_flags: tuple[str, ...]
+    """Options that decide whether tool calls arrive."""

@@ -14,8 +14,11 @@ from wizard.flow.answers import (
     check_answers,
     load_answers,
 )
+from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
 from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import diagnose, examine
+from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
     edited,
     find_parsers,
@@ -24,7 +27,20 @@ from wizard.flow.finding import (
     read_with_parsers,
     with_parsers,
 )
-from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
+from wizard.flow.hearing import Found, StartFailed
+from wizard.flow.journey import (
+    ROADS,
+    Attempt,
+    Cancelled,
+    Journey,
+    Step,
+    advance,
+    answer,
+    back,
+    forget,
+    need,
+    skip,
+)
 from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
@@ -63,6 +79,7 @@ from wizard.flow.setup import (
     DoneEvent,
     NoteEvent,
     ProofEvent,
+    SpeedEvent,
     StepEvent,
     choose_for_me,
     chosen,
@@ -79,11 +96,13 @@ from wizard.flow.weights import (
 )
 
 __all__ = [
+    "LIMIT",
     "REHEARSAL_MACHINE",
     "ROADS",
     "TITLES",
     "WEIGHTS",
     "Answers",
+    "Attempt",
     "BudgetAnswers",
     "BudgetQuestion",
     "Cancelled",
@@ -91,7 +110,9 @@ __all__ = [
     "CheckEvent",
     "ChosenEvent",
     "ConfigEvent",
+    "Cured",
     "DoneEvent",
+    "Found",
     "Journey",
     "LaunchEvent",
     "Line",
@@ -103,26 +124,34 @@ __all__ = [
     "RuntimeAnswers",
     "ServeAnswers",
     "SmokeAnswers",
+    "SpeedEvent",
     "StartAnswers",
+    "StartFailed",
     "Step",
     "StepEvent",
     "advance",
     "answer",
     "answers_from",
+    "applicable",
+    "apply_remedy",
     "back",
+    "bring_up",
     "candidates",
+    "cause_in",
     "check_answers",
     "choose_for_me",
     "choose_model",
     "chosen",
     "clear_progress",
     "compute_budget",
+    "confirm",
     "connect",
     "connect_to",
     "diagnose",
     "diagnose_log",
     "edited",
     "examine",
+    "exhausted",
     "extra_parts",
     "fetch_weights",
     "find_parsers",
@@ -135,19 +164,23 @@ __all__ = [
     "is_named",
     "launch",
     "load_answers",
+    "log_around",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
     "make_plan",
     "matching",
+    "may_apply",
     "measure_first_prompt",
     "model_lines",
     "name_model",
     "need",
+    "offered",
     "options_of",
     "order_of",
     "parser_edit",
     "plan_configuration",
+    "preview",
     "prove",
     "rate_models",
     "read_with_parsers",
@@ -161,6 +194,7 @@ __all__ = [
     "save_machine",
     "save_progress",
     "save_script",
+    "settle",
     "skip",
     "smoke_test",
     "stop_server",
@@ -172,4 +206,5 @@ __all__ = [
     "widen",
     "with_parsers",
     "write_configuration",
+    "write_fault_report",
 ]

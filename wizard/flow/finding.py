@@ -18,7 +18,7 @@ from wizard.i18n import _
 from wizard.plan import LaunchPlan, PlanEdit, apply
 from wizard.runtime import Runtime, find_runtimes
 from wizard.smoke import SmokeCheck
-from wizard.smoke.exchange import Exchange
+from wizard.smoke.exchange import Line
 from wizard.smoke.finder import (
     Candidate,
     ParserSearch,
@@ -40,9 +40,10 @@ def find_parsers(journey: Journey, cancel: threading.Event) -> ParserSearch:
     Raises ServerError where the model cannot be asked, Cancelled.
     """
     server = need(journey.server)
-    exchange = Exchange(server.base_url, key_of(journey.answers), cancel)
+    line = Line(server.base_url, key_of(journey.answers), cancel)
     try:
-        call, words = raw_texts(exchange, server.model, server.max_model_len)
+        with contextlib.closing(line):
+            call, words = raw_texts(line, server.model, server.max_model_len)
     except Stopped:
         raise Cancelled(_("The search for a parser was stopped.")) from None
     search = search_parsers(

@@ -94,7 +94,7 @@ def _job(
 ) -> str:
     job = {
         **msgspec.to_builtins(setting),
-        "prompt": material().call.prompt,
+        "prompt": material().find_task("tool-call").prompt,
         "tools": [{"type": "function", "function": msgspec.to_builtins(tool)} for tool in tools],
         "texts": {kind: {"text": raw.text, "prompt_ids": raw.prompt_ids} for kind, raw in texts.items()},
         "marks": [entry.marker for entry in leak_markers()],

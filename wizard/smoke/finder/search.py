@@ -43,8 +43,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 def asked_call() -> Asked:
     """The call that ``raw_texts`` asks a model for."""
-    task = material().call
-    arguments = msgspec.json.decode(task.arguments, type=dict[str, object])
+    task = material().find_task("tool-call")
+    arguments = msgspec.json.decode(task.expect, type=dict[str, object])
     return Asked(wanted=task.wanted, arguments=arguments, tools=task.tools)
 
 
