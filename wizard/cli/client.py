@@ -5,21 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from wizard.cli import output
+from wizard.cli.events import finding_lines
 from wizard.cli.journeys import consent, journey
-from wizard.cli.looking import AnswersOption
+from wizard.cli.looking import AnswersOption, say_instructions
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis, Finding, edit_of
+from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
 from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
-from wizard.plan import describe
+from wizard.plan import document as plan_document
 from wizard.report import write_report
 
 
@@ -111,17 +113,15 @@ def configure(
         _say_change(change)
     if not unproven and planned.smoke is None:
         output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
-    if not dry_run and change.action in ("created", "updated"):
+    if not dry_run and change.pending:
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
         save_progress(planned, finished=True)
         change = need(planned.change)
     if current().json:
         output.document(_public(change))
-    elif change.written:
-        output.say(
-            _("Written: {path}. Start with: opencode -m {model}").format(path=change.path, model=change.model)
-        )
+    elif change.action != "refused" and not change.pending:
+        _say_written(change)
     return 1 if change.action == "refused" else 0
 
 
@@ -134,18 +134,32 @@ def _say_change(change: OpencodeChange) -> None:
     }
     output.say(f"{change.path}: {words[change.action]}")
     output.say(change.diff)
+    for reason in change.reasons if change.diff else ():
+        output.say(_("Why {key}: {why}").format(key=reason.key, why=reason.why))
+    for file in change.beside:
+        output.say(_("Also written: {path} ({purpose})").format(path=file.path, purpose=file.purpose))
     for warning in change.warnings:
         output.say(_("Note: {text}").format(text=warning))
+    for contact in change.contacts:
+        output.say(_("Contact: {text}").format(text=contact))
     for override in change.overridden_by:
         output.say(_("Overridden by: {text}").format(text=override))
     if change.backup:
         output.say(_("Backup: {path}").format(path=change.backup))
 
 
+def _say_written(change: OpencodeChange) -> None:
+    if change.written:
+        output.say(_("Written: {path}").format(path=change.path))
+    output.say(_("Start with: {command}").format(command=change.command))
+
+
 def _public(change: OpencodeChange) -> dict[str, object]:
     """The change without the bytes of the file, which may hold keys of other providers."""
     names = ("path", "action", "diff", "backup", "provider", "model", "limit", "overridden_by", "warnings")
-    return {name: getattr(change, name) for name in (*names, "written")}
+    more = ("written", "reasons", "contacts", "command")
+    beside = [{"path": file.path, "purpose": file.purpose, "written": file.written} for file in change.beside]
+    return {name: getattr(change, name) for name in (*names, *more)} | {"beside": beside}
 
 
 def diagnose(
@@ -169,7 +183,7 @@ def diagnose(
         file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
     )
     if current().json:
-        output.document(found)
+        output.document(_diagnosis_document(found))
     else:
         _say_diagnosis(found)
     recognised = any(finding.severity != "info" for finding in found.findings)
@@ -190,19 +204,30 @@ def _say_diagnosis(found: Diagnosis) -> None:
         output.say()
         _say_finding(finding)
 
+    _say_instructions(found)
+
+
+def _diagnosis_document(found: Diagnosis) -> dict[str, object]:
+    """The diagnosis; the plan its remedies are for as ``plan --json`` writes it."""
+    document: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(found, plan=None))
+    told = {} if found.plan is None else plan_document(found.plan)
+    return {**document, "plan": told.get("plan"), "adopted_from": told.get("adopted_from")}
+
+
+def _say_instructions(found: Diagnosis) -> None:
+    """How the best remedy that changes the command is applied, where the server was started."""
+    remedies = [remedy for finding in found.findings for remedy in finding.remedies if remedy.instructions]
+    for remedy in remedies[:1]:
+        output.say()
+        output.say(_("To apply it: {title}").format(title=_(remedy.title)))
+        say_instructions(remedy.instructions)
+
 
 def _say_finding(finding: Finding) -> None:
-    output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
-    for evidence in finding.evidence:
-        output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
-    output.say("  " + _(finding.cause))
-    for number, remedy in enumerate(finding.remedies, start=1):
-        output.say(f"  {number}  {_(remedy.title)}")
-        edit = edit_of(remedy)
-        until = _("Until {condition}.").format(condition=remedy.until) if remedy.until else ""
-        for line in (*(describe(edit) if edit else ()), *remedy.commands, remedy.effect, until):
-            if line:
-                output.say(f"       {line}")
+    output.say(f"{finding.severity.upper()}  {finding.title}  [{finding.fault}]")
+    output.say(f"  {finding.cause}")
+    for line in finding_lines(finding):
+        output.say(f"  {line}")
     for text in finding.will_not_help:
         output.say("  " + _("Will not help: {what}").format(what=text))
 

@@ -10,7 +10,7 @@ from wizard.budget import Limits, would_loop
 from wizard.errors import RefusedError
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
-from wizard.flow.places import opencode_path, prepare
+from wizard.flow.places import client_environ, opencode_path, prepare
 from wizard.flow.serving import known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
@@ -41,7 +41,10 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     version = opencode_version(binary) if (binary := find_opencode(wanted.binary)) else None
     limits = limits_of(journey, opencode_version=version)
     _require_safe(limits)
-    target = target_file(path=opencode_path(journey), project=wanted.project, provider=wanted.provider)
+    variables = client_environ(journey)
+    target = target_file(
+        path=opencode_path(journey), project=wanted.project, provider=wanted.provider, environ=variables
+    )
     reasoning = thinks(journey)
     request = ConfigRequest(
         provider=wanted.provider,
@@ -61,7 +64,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         denied_tools=limits.denied_tools,
         opencode_version=version,
     )
-    change = plan_change(request, target)
+    change = plan_change(request, target, environ=variables)
     _require_safe_as_written(change, limits, version)
     return msgspec.structs.replace(journey, change=change)
 

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from wizard.catalog import opencode_facts
 from wizard.i18n import _
 from wizard.opencode.jsonc_edit import MISSING, get
+from wizard.opencode.private import closed_providers
 from wizard.opencode.types import ConfigRequest
 from wizard.opencode.versions import before, major
+from wizard.text import inert
 
 
 def advice(
@@ -30,9 +32,11 @@ def advice(
                 tools=", ".join(request.denied_tools)
             )
         )
-    if request.private:
+    if request.private and (closed := closed_providers(document, provider)):
         found.append(
-            _("opencode still fetches a list of models at start: set OPENCODE_DISABLE_MODELS_FETCH=1")
+            _("These providers are switched off, for their servers are not in this house: {names}").format(
+                names=", ".join(inert(name) for name in closed)
+            )
         )
     return tuple(found)
 

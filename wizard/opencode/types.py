@@ -55,6 +55,32 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """User and group to write for, when the wizard runs through sudo; None: whoever runs it."""
 
 
+class SideFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A small file of ours beside the configuration, made whole or not at all."""
+
+    path: str
+    purpose: str
+    data: bytes
+    mode: int
+    before: bytes | None = None
+    """An older one of ours; None: there is nothing at this place."""
+    written: bool = False
+
+    @property
+    def sha256(self) -> str:
+        """What an undo compares the file with before it deletes it."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+class KeyReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a key is in the configuration."""
+
+    key: str
+    """With dots, as it is nested."""
+    why: str
+    source: str
+
+
 class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """A planned or written change of one configuration file.
 
@@ -78,6 +104,29 @@ class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """It also sets root keys that touch other providers."""
     scope: Scope = "global"
     owner: tuple[int, int] | None = None
+    settings: Mapping[str, object] = {}
+    """Every key that is set, nested like the configuration; a key of the server is only named in it."""
+    reasons: tuple[KeyReason, ...] = ()
+    """Why each of them is set."""
+    private: bool = False
+    """Nothing was to leave the house."""
+    contacts: tuple[str, ...] = ()
+    """With ``private``: whom opencode may still contact, and what is left to do about it."""
+    beside: tuple[SideFile, ...] = ()
+    """Files that are written with it."""
+    starter: str | None = None
+    """The program that starts opencode with everything switched off that no setting switches off."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something left to write."""
+        planned = self.action in ("created", "updated") and not self.written
+        return planned or (self.action != "refused" and any(not file.written for file in self.beside))
+
+    @property
+    def command(self) -> str:
+        """What a person types to work with this configuration."""
+        return f"{self.starter or 'opencode'} -m {self.model}"
 
     @property
     def sha256_after(self) -> str:

@@ -14,6 +14,7 @@ from wizard.errors import RefusedError
 from wizard.i18n import _
 from wizard.opencode.content import Content, content
 from wizard.opencode.files import (
+    Owner,
     backup_names,
     decoded,
     delete_file,
@@ -28,8 +29,10 @@ from wizard.opencode.keys import check_key_file
 from wizard.opencode.locate import home
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
+from wizard.opencode.private import contacts, side_files, starter_path
 from wizard.opencode.schema import check_schema
-from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, Target
+from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, SideFile, Target
+from wizard.opencode.why import reasons
 
 _MODES: Mapping[Scope, int] = {"global": 0o600, "project": 0o644, "path": 0o600}
 """Of a new file. A project's file is shared with whoever shares the project."""
@@ -83,7 +86,11 @@ def plan_change(
         sets_globals=request.globals,
         scope=target.scope,
         owner=target.owner,
+        settings=planned.settings,
+        reasons=reasons(request, planned.settings),
     )
+    if request.private:
+        change = _private(change, after if isinstance(after, dict) else {}, target, request, environ)
     if request.limits.refused:
         refusals = tuple(warning.text for warning in request.limits.warnings if warning.refuses)
         return _untouched(change, "refused", (*refusals, *warnings))
@@ -96,8 +103,15 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
     A change that is ``unchanged`` or ``refused`` touches nothing. Raises RefusedError when the file is not
     what it was at planning, or cannot be written; file and folder are then as they were.
     """
-    if change.action in ("unchanged", "refused") or change.written:
+    if not change.pending:
         return change
+    if change.action != "unchanged":
+        change = _replaced(change, day)
+    return msgspec.structs.replace(change, beside=tuple(_laid(file, change.owner) for file in change.beside))
+
+
+def _replaced(change: OpencodeChange, day: datetime.date | None) -> OpencodeChange:
+    """The change carried out in the configuration itself."""
     path = Path(change.path)
     if read_bytes(path) != change.before:
         raise RefusedError(
@@ -113,6 +127,12 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
             backup.unlink(missing_ok=True)
         raise
     return msgspec.structs.replace(change, backup=None if backup is None else str(backup), written=True)
+
+
+def _laid(file: SideFile, owner: Owner | None) -> SideFile:
+    """A file beside the configuration, written."""
+    replace_file(Path(file.path), file.data, before=file.before, mode=file.mode, owner=owner)
+    return msgspec.structs.replace(file, written=True)
 
 
 def undo_change(path: str | Path, backup: str | Path | None, sha256_after: str) -> None:
@@ -146,7 +166,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         if not isinstance(document, dict):
             raise JsoncError(_("the configuration is not an object"), 1, 1)
         planned = content(request, document)
-        return planned, _edited(text, planned)
+        return planned, edited_text(text, planned)
     except JsoncError as error:
         raise RefusedError(
             _("{path}, {place}.").format(path=path, place=error.message),
@@ -154,13 +174,31 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         ) from error
 
 
-def _edited(text: str, planned: Content) -> str:
+def edited_text(text: str, planned: Content) -> str:
     """The text with everything set, and nothing else changed."""
     if not text.strip("\ufeff \t\r\n"):
         text = "{}\n"
     for path in (*planned.moved, *planned.absent):
         text = remove(text, path)
     return merge(text, (), planned.settings)
+
+
+def _private(
+    change: OpencodeChange,
+    after: Mapping[str, object],
+    target: Target,
+    request: ConfigRequest,
+    environ: Mapping[str, str] | None,
+) -> OpencodeChange:
+    """The change with what keeps everything in the house besides its settings, and what that leaves open."""
+    version = request.opencode_version
+    return msgspec.structs.replace(
+        change,
+        private=True,
+        contacts=contacts(after, change.provider, target, version, environ),
+        beside=side_files(target, version, environ),
+        starter=str(starter_path(environ)),
+    )
 
 
 def _untouched(change: OpencodeChange, action: Action, warnings: tuple[str, ...]) -> OpencodeChange:

@@ -136,6 +136,14 @@ class Exchange:
         if time.monotonic() >= self._ends:
             raise trouble.too_slow(self._deadline_s)
 
+    def get(self, path: str) -> bytes:
+        """The body at a path."""
+        return self._bounded(lambda: self._body("GET", path))
+
+    def post(self, path: str, request: dict[str, object]) -> bytes:
+        """The body that answers a request."""
+        return self._bounded(lambda: self._body("POST", path, request))
+
     def _body(
         self,
         method: str,

@@ -134,6 +134,10 @@ class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     overflow: Overflow
     error: tuple[KnownError, ...]
 
+    def find_check(self, id: str) -> CheckSpec:
+        """The check with this id."""
+        return next(check for check in self.check if check.id == id)
+
     def find_task(self, id: str) -> CallTask:
         """The task with this id, with the tools it offers."""
         found = next(task for task in self.task if task.id == id)

@@ -112,7 +112,7 @@ class _Test:
         if self._over and (spec.deadline_s or not self._learned.answers):
             return self._over
         if spec.needs and self._learned.statuses[spec.needs] in ("fail", "skip"):
-            needed = next(known for known in material().check if known.id == spec.needs)
+            needed = material().find_check(spec.needs)
             return _("Not asked: “{check}” did not work.").format(check=_(needed.title))
         return ""
 

@@ -132,7 +132,7 @@ def _answers(talk: Talk) -> Iterator[tuple[str, Answer]]:
 
 
 def _title(check: str) -> str:
-    return _(next(spec.title for spec in material().check if spec.id == check))
+    return _(material().find_check(check).title)
 
 
 def _nothing_seen() -> Judgement:
