@@ -142,6 +142,7 @@ NOTE_TEXT = 'Müller said: "yes" – 5 € {a, b}\n    path = C:\\temp <b> & 100
     [
         (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}, ensure_ascii=False), True),
         (NOTE, f"<function=save_note>\n<parameter=text>\n{NOTE_TEXT}\n</parameter>\n</function>", True),
+        (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}), True),
         (NOTE, json.dumps({"name": "save_note", "arguments": {"text": "Müller said yes"}}), False),
         (NOTE, f"Saved: {NOTE_TEXT}", False),
         (NESTED, '[book_room(room={"floor": 3, "quiet": true}, prices=[19.5], guest="Ada Lovelace")]', True),
