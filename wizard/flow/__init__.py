@@ -16,6 +16,14 @@ from wizard.flow.answers import (
 )
 from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
+from wizard.flow.finding import (
+    edited,
+    find_parsers,
+    options_of,
+    parser_edit,
+    read_with_parsers,
+    with_parsers,
+)
 from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
 from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
@@ -115,9 +123,11 @@ __all__ = [
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "edited",
     "examine",
     "extra_parts",
     "fetch_weights",
+    "find_parsers",
     "find_recipes",
     "find_runtime",
     "finish",
@@ -136,10 +146,13 @@ __all__ = [
     "model_lines",
     "name_model",
     "need",
+    "options_of",
     "order_of",
+    "parser_edit",
     "plan_configuration",
     "prove",
     "rate_models",
+    "read_with_parsers",
     "receipt_path",
     "record_machine",
     "recording_name",
@@ -159,5 +172,6 @@ __all__ = [
     "undo",
     "weights_on_disk",
     "widen",
+    "with_parsers",
     "write_configuration",
 ]

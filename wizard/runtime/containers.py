@@ -72,6 +72,7 @@ def ask_image(
     added: Mapping[str, str],
     deadline_s: float,
     cancel: threading.Event | None,
+    arguments: Sequence[str] = (),
 ) -> Outcome:
     """Run a program in the Python of an image, without network and GPUs; ``added`` are its variables.
 
@@ -84,7 +85,10 @@ def ask_image(
     ended = False
     try:
         outcome = run_child(
-            (engine, "run", *options, *handed, image, "-c", source), variables, deadline_s, cancel
+            (engine, "run", *options, *handed, image, "-c", source, *arguments),
+            variables,
+            deadline_s,
+            cancel,
         )
         ended = not outcome.cut_short
         return outcome

@@ -56,6 +56,14 @@ class Exchange:
             return self._bounded(lambda: self._streamed(request))
         return self._bounded(lambda: from_plain(self._body("POST", "/v1/chat/completions", request)))
 
+    def get(self, path: str) -> bytes:
+        """The body at a path. Raises Trouble, or Cancelled."""
+        return self._bounded(lambda: self._body("GET", path))
+
+    def post(self, path: str, request: dict[str, object]) -> bytes:
+        """The body that answers a request. Raises Trouble, or Cancelled."""
+        return self._bounded(lambda: self._body("POST", path, request))
+
     def _body(self, method: str, path: str, request: dict[str, object] | None = None) -> bytes:
         with self._open(method, path, request) as response:
             return _read(response)
