@@ -20,7 +20,17 @@ from wizard.cli.signals import like_interrupt
 from wizard.cli.speed import show_speed
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.fetch import FetchEvent
-from wizard.flow import LaunchEvent, choose_model, chosen, free_port, make_plan, need, rate_models, smoke_test
+from wizard.flow import (
+    LaunchEvent,
+    choose_model,
+    chosen,
+    free_port,
+    keep_verdict,
+    make_plan,
+    need,
+    rate_models,
+    smoke_test,
+)
 from wizard.flow import connect as connect_journey
 from wizard.flow import launch as launch_journey
 from wizard.i18n import _
@@ -208,6 +218,7 @@ def smoke(
         serve={"api_key_file": api_key_file},
     )
     tested = smoke_test(connect_journey(start), show_check, threading.Event())
+    keep_verdict(tested)
     report = need(tested.smoke)
     if current().json:
         output.document(report)

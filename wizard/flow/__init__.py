@@ -14,7 +14,7 @@ from wizard.flow.answers import (
     check_answers,
     load_answers,
 )
-from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.client import last_verdict, plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.finding import (
     edited,
@@ -24,7 +24,19 @@ from wizard.flow.finding import (
     read_with_parsers,
     with_parsers,
 )
-from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
+from wizard.flow.journey import (
+    ROADS,
+    Attempt,
+    Cancelled,
+    Journey,
+    Step,
+    advance,
+    answer,
+    back,
+    forget,
+    need,
+    skip,
+)
 from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
@@ -42,7 +54,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
-from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.records import clear_progress, finish, keep_verdict, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.selection import (
     Candidate,
@@ -69,6 +81,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -85,6 +98,7 @@ __all__ = [
     "TITLES",
     "WEIGHTS",
     "Answers",
+    "Attempt",
     "BudgetAnswers",
     "BudgetQuestion",
     "Cancelled",
@@ -108,6 +122,9 @@ __all__ = [
     "StartAnswers",
     "Step",
     "StepEvent",
+    "Tried",
+    "Trying",
+    "TuningEvent",
     "advance",
     "answer",
     "answers_from",
@@ -135,6 +152,8 @@ __all__ = [
     "free_port",
     "is_chosen",
     "is_named",
+    "keep_verdict",
+    "last_verdict",
     "launch",
     "load_answers",
     "longer_edit",
@@ -169,6 +188,8 @@ __all__ = [
     "take_installed",
     "take_road",
     "take_row",
+    "tunable",
+    "tune",
     "undo",
     "weights_on_disk",
     "widen",
