@@ -70,7 +70,9 @@ def test_the_verdict_is_that_of_the_pair(qualified: tuple[Pair, SmokeReport]) ->
     assert report.verdict == ("pass" if pair.right else "fail"), told
     failed = {check.id for check in report.checks if check.required and check.status == "fail"}
     assert failed == pair.failing, told
-    assert all(pair.hint in check.hint for check in report.checks if check.id == min(pair.failing, default=""))
+    assert all(
+        pair.hint in check.hint for check in report.checks if check.id == min(pair.failing, default="")
+    )
     assert report.server.max_model_len == 32768
     assert sum(check.ms for check in report.checks) < UNDER_A_MINUTE_MS
 

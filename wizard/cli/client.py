@@ -16,7 +16,7 @@ from wizard.cli.options import current
 from wizard.cli.serving import default_url
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
-from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
+from wizard.flow import connect, last_verdict, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
@@ -111,8 +111,11 @@ def configure(
         return 0
     if not current().json:
         _say_change(change)
-    if not unproven and planned.smoke is None:
+    tested = last_verdict(planned)
+    if tested is None:
         output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
+    elif tested.verdict != "fail":
+        output.say(_("Smoke test of {when}: {verdict}.").format(when=tested.tested, verdict=tested.verdict))
     if not dry_run and change.pending:
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)

@@ -15,7 +15,7 @@ from wizard.flow.answers import (
     load_answers,
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
-from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.client import last_verdict, plan_configuration, prove, write_configuration
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.faultreport import log_around, write_fault_report
@@ -34,6 +34,7 @@ from wizard.flow.journey import (
     Cancelled,
     Journey,
     Step,
+    TuningAttempt,
     advance,
     answer,
     back,
@@ -59,7 +60,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
-from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.records import clear_progress, finish, keep_verdict, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.selection import (
     Candidate,
@@ -86,6 +87,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -130,6 +132,10 @@ __all__ = [
     "StartFailed",
     "Step",
     "StepEvent",
+    "Tried",
+    "Trying",
+    "TuningAttempt",
+    "TuningEvent",
     "advance",
     "answer",
     "answers_from",
@@ -164,6 +170,8 @@ __all__ = [
     "free_port",
     "is_chosen",
     "is_named",
+    "keep_verdict",
+    "last_verdict",
     "launch",
     "load_answers",
     "log_around",
@@ -203,6 +211,8 @@ __all__ = [
     "take_installed",
     "take_road",
     "take_row",
+    "tunable",
+    "tune",
     "undo",
     "weights_on_disk",
     "widen",

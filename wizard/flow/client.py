@@ -10,7 +10,8 @@ from wizard.budget import Limits, would_loop
 from wizard.errors import RefusedError
 from wizard.flow.answers import key_variable
 from wizard.flow.journey import Journey, need
-from wizard.flow.places import client_environ, opencode_path, prepare
+from wizard.flow.places import client_environ, opencode_path, prepare, receipt_path
+from wizard.flow.records import verdict_here
 from wizard.flow.serving import known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
@@ -26,6 +27,7 @@ from wizard.opencode import (
     target_file,
     write_change,
 )
+from wizard.receipt import Verdict, verdict_of
 
 
 def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
@@ -35,7 +37,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     """
     journey = prepare(journey)
     server = need(journey.server)
-    _require_smoke(journey, unproven)
+    doubts = _require_smoke(journey, unproven)
     _require_consent(journey)
     wanted = journey.answers.opencode
     version = opencode_version(binary) if (binary := find_opencode(wanted.binary)) else None
@@ -66,6 +68,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     )
     change = plan_change(request, target, environ=variables)
     _require_safe_as_written(change, limits, version)
+    change = msgspec.structs.replace(change, warnings=(*doubts, *change.warnings))
     return msgspec.structs.replace(journey, change=change)
 
 
@@ -94,14 +97,28 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
     return msgspec.structs.replace(journey, proof=proof)
 
 
-def _require_smoke(journey: Journey, unproven: bool) -> None:
-    report = journey.smoke
-    if report is None or report.verdict != "fail" or unproven:
-        return
-    failed = next(check for check in report.checks if check.required and check.status == "fail")
+def last_verdict(journey: Journey) -> Verdict | None:
+    """What the last smoke test of the journey's server came to: its own, else the one that was kept."""
+    server = need(journey.server)
+    return verdict_here(journey) or verdict_of(receipt_path(journey), server.base_url, server.model)
+
+
+def _require_smoke(journey: Journey, unproven: bool) -> tuple[str, ...]:
+    """What has to be said of a server that failed its test. Raises RefusedError unless ``unproven``."""
+    last = last_verdict(journey)
+    if last is None or last.verdict != "fail":
+        return ()
+    if unproven:
+        text = _("NOT PROVEN: the smoke test failed ({failed}), and opencode is set up all the same.")
+        return (text.format(failed=last.failed),)
+    earlier = journey.smoke is None
+    text = (
+        _("The smoke test of {when} failed ({failed})") if earlier else _("The smoke test failed ({failed})")
+    )
+    again = _("Test again with `vllm-opencode smoke`, or go on without proof: --unproven.")
     raise RefusedError(
-        _("The smoke test failed ({check}): {detail}").format(check=failed.title, detail=failed.detail),
-        failed.hint or _("opencode would not work with this server."),
+        text.format(when=last.tested, failed=last.failed),
+        f"{last.hint or _('opencode would not work with this server.')} {again}",
     )
 
 
