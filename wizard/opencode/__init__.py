@@ -3,7 +3,7 @@
 from wizard.opencode.binary import find_opencode, merged_config, opencode_version
 from wizard.opencode.content import interleaved_field
 from wizard.opencode.extras import ExtraPart, extra_prompt
-from wizard.opencode.inspect import ConfiguredModel, configured_models
+from wizard.opencode.inspect import ConfiguredModel, configured_models, overridden, resolved_key
 from wizard.opencode.locate import globals_wanted, target_file
 from wizard.opencode.measure import PromptSize, measure_prompt
 from wizard.opencode.proof import prove_change
@@ -35,8 +35,10 @@ __all__ = [
     "measure_prompt",
     "merged_config",
     "opencode_version",
+    "overridden",
     "plan_change",
     "prove_change",
+    "resolved_key",
     "target_file",
     "undo_change",
     "write_change",
