@@ -44,6 +44,7 @@ from wizard.catalog.recipes import (
 )
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
+from wizard.catalog.symptoms import Symptom, symptoms
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -111,6 +112,7 @@ __all__ = [
     "StepCheck",
     "StepText",
     "StoredFormat",
+    "Symptom",
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
@@ -140,6 +142,7 @@ __all__ = [
     "recipe_texts",
     "rules",
     "runtime_facts",
+    "symptoms",
     "vllm_facts",
     "wire_formats",
 ]

@@ -17,7 +17,7 @@ from wizard.flow.answers import (
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
 from wizard.flow.client import plan_configuration, prove, write_configuration
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
-from wizard.flow.examine import diagnose, examine
+from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.hearing import Found, StartFailed
 from wizard.flow.journey import (
@@ -76,6 +76,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -140,6 +141,7 @@ __all__ = [
     "diagnose",
     "diagnose_log",
     "examine",
+    "examine_trouble",
     "exhausted",
     "extra_parts",
     "fetch_weights",
@@ -148,11 +150,13 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "is_asked",
     "is_chosen",
     "is_named",
     "launch",
     "load_answers",
     "log_around",
+    "log_named",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
@@ -162,6 +166,7 @@ __all__ = [
     "measure_first_prompt",
     "model_lines",
     "name_model",
+    "named_source",
     "need",
     "offered",
     "order_of",

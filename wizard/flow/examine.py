@@ -1,19 +1,15 @@
-"""Looking at what exists: a whole set-up from host to configuration, or the text of a failure."""
+"""Looking at what exists: a whole set-up from host to configuration."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from wizard.budget import output_cap, would_loop
 from wizard.catalog import opencode_facts
-from wizard.diagnosis import Diagnosis, diagnose_file, diagnose_text
 from wizard.errors import WizardError
 from wizard.flow.journey import Journey, need
 from wizard.flow.places import opencode_path
 from wizard.flow.serving import connect
 from wizard.i18n import _
-from wizard.machine import Check, load_machine
+from wizard.machine import Check
 from wizard.opencode import (
     ConfiguredModel,
     configured_models,
@@ -21,32 +17,7 @@ from wizard.opencode import (
     opencode_version,
     target_file,
 )
-from wizard.plan import read_plan
 from wizard.serve import Server, normal_url
-
-
-def diagnose(
-    file: str,
-    *,
-    plan: Path | None = None,
-    vllm_version: str | None = None,
-    exit_code: int | None = None,
-    simulate: str | None = None,
-) -> Diagnosis:
-    """Cause and cure of the text in a file, of the newest log of a folder, or of standard input for ``-``.
-
-    With ``plan`` (see ``wizard.plan.read_plan``) the remedies are made for that very command. ``simulate``
-    names the recorded machine the text is from; without it the text alone decides: it may be from anywhere.
-    """
-    known = None if plan is None else read_plan(plan)
-    machine = None if simulate is None else load_machine(simulate)
-    if file == "-":
-        return diagnose_text(
-            sys.stdin.buffer, plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
-        )
-    return diagnose_file(
-        Path(file).expanduser(), plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
-    )
 
 
 def examine(journey: Journey) -> tuple[Check, ...]:
@@ -58,6 +29,12 @@ def examine(journey: Journey) -> tuple[Check, ...]:
         return journey.checks
     server, answer = _server_check(journey)
     return (*journey.checks, _runtime_check(journey), answer, *_opencode_checks(journey, server))
+
+
+def check_configuration(journey: Journey) -> tuple[Check, ...]:
+    """The running server of the answers, and opencode's configuration against it."""
+    server, answer = _server_check(journey)
+    return (answer, *_opencode_checks(journey, server))
 
 
 def _runtime_check(journey: Journey) -> Check:
