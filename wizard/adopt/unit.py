@@ -81,7 +81,7 @@ def units_of_vllm() -> tuple[tuple[str, bool], ...]:
     found: dict[str, bool] = {}
     for folder, user in _FOLDERS:
         try:
-            files = sorted(Path(folder).expanduser().glob("*.service"))
+            files = sorted(paths.expanded(folder).glob("*.service"))
         except OSError:
             continue
         for file in files:

@@ -16,7 +16,17 @@ from wizard.cli.options import current
 from wizard.cli.serving import default_url
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
-from wizard.flow import connect, last_verdict, need, plan_configuration, save_progress, write_configuration
+from wizard.flow import (
+    connect,
+    examine_trouble,
+    is_asked,
+    last_verdict,
+    named_source,
+    need,
+    plan_configuration,
+    save_progress,
+    write_configuration,
+)
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
@@ -166,7 +176,13 @@ def _public(change: OpencodeChange) -> dict[str, object]:
 
 
 def diagnose(
-    file: Annotated[str, typer.Argument(metavar="FILE", help=_("The log, or - for standard input."))],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help=_("A log, docker:NAME, unit:NAME, port:N, symptom:ID, or - for standard input."),
+        ),
+    ],
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -182,9 +198,13 @@ def diagnose(
     ] = None,
 ) -> int:
     """Cause and cure of a log. 0: healthy; 1: findings; 3: failed or incomplete, cause unknown."""
-    found = diagnose_flow(
-        file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
-    )
+    named = named_source(file)
+    if is_asked(named):
+        found = need(examine_trouble(journey(start={"mode": "troubleshoot", "log": named})).diagnosis)
+    else:
+        found = diagnose_flow(
+            named, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
+        )
     if current().json:
         output.document(_diagnosis_document(found))
     else:

@@ -17,7 +17,7 @@ from wizard.flow.answers import (
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
 from wizard.flow.client import last_verdict, plan_configuration, prove, write_configuration
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
-from wizard.flow.examine import diagnose, examine
+from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
     edited,
@@ -87,6 +87,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
 from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
@@ -159,6 +160,7 @@ __all__ = [
     "dictate_machine",
     "edited",
     "examine",
+    "examine_trouble",
     "exhausted",
     "extra_parts",
     "fetch_weights",
@@ -168,6 +170,7 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "is_asked",
     "is_chosen",
     "is_named",
     "keep_verdict",
@@ -175,6 +178,7 @@ __all__ = [
     "launch",
     "load_answers",
     "log_around",
+    "log_named",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
@@ -184,6 +188,7 @@ __all__ = [
     "measure_first_prompt",
     "model_lines",
     "name_model",
+    "named_source",
     "need",
     "offered",
     "options_of",
