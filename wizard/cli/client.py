@@ -14,7 +14,7 @@ from wizard.cli.options import current
 from wizard.cli.serving import default_url
 from wizard.diagnosis import Diagnosis, Finding, edit_of
 from wizard.errors import UsageError
-from wizard.flow import connect, need, plan_configuration, save_progress, write_configuration
+from wizard.flow import confirm, connect, need, plan_configuration, save_progress, write_configuration
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
@@ -78,7 +78,7 @@ def configure(
     yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
     answers: AnswersOption = None,
 ) -> int:
-    """opencode's configuration. 0: written, unchanged or shown; 1: refused."""
+    """opencode's configuration. 0: written, unchanged or shown; 1: refused, or read otherwise by opencode."""
     if path is not None and project is not None:
         raise UsageError(_("--path and --project exclude each other."), _("Give one of them."))
     if globals not in (None, "yes", "no", "ask"):
@@ -115,12 +115,13 @@ def configure(
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
         save_progress(planned, finished=True)
-        change = need(planned.change)
+    change = need(confirm(planned).change)
     if current().json:
         output.document(_public(change))
     elif change.action != "refused" and not change.pending:
         _say_written(change)
-    return 1 if change.action == "refused" else 0
+    wrong = change.confirmed is not None and not change.confirmed.agrees
+    return 1 if change.action == "refused" or wrong else 0
 
 
 def _say_change(change: OpencodeChange) -> None:
@@ -149,13 +150,16 @@ def _say_change(change: OpencodeChange) -> None:
 def _say_written(change: OpencodeChange) -> None:
     if change.written:
         output.say(_("Written: {path}").format(path=change.path))
+    confirmed = change.confirmed
+    if confirmed is not None:
+        output.say(f"{confirmed.detail} {confirmed.hint}".rstrip())
     output.say(_("Start with: {command}").format(command=change.command))
 
 
 def _public(change: OpencodeChange) -> dict[str, object]:
     """The change without the bytes of the file, which may hold keys of other providers."""
     names = ("path", "action", "diff", "backup", "provider", "model", "limit", "overridden_by", "warnings")
-    more = ("written", "reasons", "contacts", "command")
+    more = ("written", "reasons", "contacts", "command", "confirmed")
     beside = [{"path": file.path, "purpose": file.purpose, "written": file.written} for file in change.beside]
     return {name: getattr(change, name) for name in (*names, *more)} | {"beside": beside}
 

@@ -14,7 +14,7 @@ from wizard.flow.answers import (
     check_answers,
     load_answers,
 )
-from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.client import confirm, plan_configuration, prove, write_configuration
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.journey import ROADS, Cancelled, Journey, Step, advance, answer, back, forget, need, skip
 from wizard.flow.places import free_port, receipt_path
@@ -109,6 +109,7 @@ __all__ = [
     "chosen",
     "clear_progress",
     "compute_budget",
+    "confirm",
     "connect",
     "connect_to",
     "diagnose",

@@ -17,6 +17,7 @@ from wizard.opencode import (
     ConfigRequest,
     OpencodeChange,
     Proof,
+    confirm_change,
     find_opencode,
     globals_wanted,
     interleaved_field,
@@ -63,6 +64,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         private=wanted.private,
         denied_tools=limits.denied_tools,
         opencode_version=version,
+        vllm_version=server.version,
     )
     change = plan_change(request, target, environ=variables)
     _require_safe_as_written(change, limits, version)
@@ -75,8 +77,22 @@ def write_configuration(journey: Journey) -> Journey:
     return msgspec.structs.replace(journey, change=write_change(change))
 
 
+def confirm(journey: Journey) -> Journey:
+    """What the installed opencode makes of the configuration that is in place; nothing in a simulation."""
+    change = need(journey.change)
+    binary = None if journey.simulated else find_opencode(journey.answers.opencode.binary)
+    if binary is None or change.pending or change.action == "refused":
+        return journey
+    confirmed = msgspec.structs.replace(change, confirmed=confirm_change(change, binary))
+    return msgspec.structs.replace(journey, change=confirmed)
+
+
 def prove(journey: Journey, cancel: threading.Event) -> Journey:
-    """The real opencode performs a tool call with the written configuration; skipped in a simulation."""
+    """The real opencode says how it reads the written configuration, then performs a tool call with it.
+
+    Skipped in a simulation, and where there is no opencode.
+    """
+    journey = confirm(journey)
     change = need(journey.change)
     server = need(journey.server)
     if journey.simulated:

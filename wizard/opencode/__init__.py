@@ -1,6 +1,7 @@
 """What opencode's configuration shall hold, whether it may be written, and whether it works when it is."""
 
 from wizard.opencode.binary import find_opencode, merged_config, opencode_version
+from wizard.opencode.confirm import confirm_change
 from wizard.opencode.content import interleaved_field
 from wizard.opencode.extras import ExtraPart, extra_prompt
 from wizard.opencode.inspect import ConfiguredModel, configured_models
@@ -10,6 +11,7 @@ from wizard.opencode.proof import prove_change
 from wizard.opencode.types import (
     Action,
     ConfigRequest,
+    Confirmation,
     Globals,
     OpencodeChange,
     Proof,
@@ -21,6 +23,7 @@ __all__ = [
     "Action",
     "ConfigRequest",
     "ConfiguredModel",
+    "Confirmation",
     "ExtraPart",
     "Globals",
     "OpencodeChange",
@@ -28,6 +31,7 @@ __all__ = [
     "Proof",
     "Target",
     "configured_models",
+    "confirm_change",
     "extra_prompt",
     "find_opencode",
     "globals_wanted",
