@@ -53,6 +53,8 @@ def every_entry() -> list[Sourced]:
     entries += [flags, flags.recorded, *flags.flag, *flags.variable]
     entries += [runtimes, runtimes.command, runtimes.container]
     entries += [*runtimes.tools, *runtimes.engine, *runtimes.image]
+    speed = catalog.speed_facts()
+    entries += [speed, speed.measure, speed.prompt, *speed.unlimited, *speed.brake]
     return [*entries, *vllm.milestone, *vllm.failure]
 
 

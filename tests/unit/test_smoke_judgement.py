@@ -9,7 +9,7 @@ import pytest
 
 from wizard.smoke import SmokeCheck
 from wizard.smoke.answer import Answer, ToolCall
-from wizard.smoke.judge import find_leak
+from wizard.smoke.leaks import find_leak
 from wizard.smoke.material import material
 from wizard.smoke.run import speed_of, verdict_of
 from wizard.smoke.trouble import refused
@@ -65,7 +65,7 @@ def test_only_required_checks_decide(required: tuple[str, str], informative: str
 
 def test_every_known_refusal_can_be_explained_and_every_pattern_compiles() -> None:
     for known in material().error:
-        trouble = refused(known.status or 500, re.sub(r"\|.*", "", known.pattern))
+        trouble = refused(known.status[0] if known.status else 500, re.sub(r"\|.*", "", known.pattern))
         assert trouble.code == known.code
         assert trouble.message
         assert trouble.hint

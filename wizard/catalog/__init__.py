@@ -11,7 +11,7 @@ from wizard.catalog.checkpoints import (
     checkpoint_facts,
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
-from wizard.catalog.flags import Flag, FlagFacts, flag_facts, flag_known
+from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
 from wizard.catalog.host import HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
     clear_cache,
@@ -44,6 +44,7 @@ from wizard.catalog.recipes import (
 )
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
+from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -58,6 +59,7 @@ from wizard.catalog.types import (
     Origin,
     Parser,
     ParserKind,
+    ParserPlugin,
     Quantization,
     Rule,
     UnifiedMemory,
@@ -70,6 +72,7 @@ from wizard.catalog.version import reached
 __all__ = [
     "BasePrompt",
     "BatchDefault",
+    "Brake",
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
@@ -99,6 +102,7 @@ __all__ = [
     "Origin",
     "Parser",
     "ParserKind",
+    "ParserPlugin",
     "Quantization",
     "RecipeTable",
     "RecipeText",
@@ -106,6 +110,10 @@ __all__ = [
     "RouteKind",
     "Rule",
     "RuntimeFacts",
+    "SpeedFacts",
+    "SpeedPrompt",
+    "SpeedRequests",
+    "Spelling",
     "StateFields",
     "StepCheck",
     "StepText",
@@ -113,6 +121,7 @@ __all__ = [
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
+    "Unlimited",
     "Variant",
     "VllmFacts",
     "WireFormat",
@@ -139,6 +148,7 @@ __all__ = [
     "recipe_texts",
     "rules",
     "runtime_facts",
+    "speed_facts",
     "vllm_facts",
     "wire_formats",
 ]

@@ -100,6 +100,12 @@ class LowPower(Sourced, frozen=True, kw_only=True):
     off_mains_s: int
 
 
+class Busy(Sourced, frozen=True, kw_only=True):
+    """From how much memory on, taken with no program in sight, somebody else must be on the GPU."""
+
+    unexplained_mib: int
+
+
 class Bar1(Sourced, frozen=True, kw_only=True):
     """The window to a GPU's memory: the size that is small, the share in use that leaves nothing."""
 
@@ -141,6 +147,7 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     kernel_log: KernelLog
     xid: tuple[Xid, ...]
     low_power: tuple[LowPower, ...]
+    busy: Busy
     bar1: Bar1
     governor: Governor
     file_system: tuple[FileSystem, ...]

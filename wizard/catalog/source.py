@@ -14,7 +14,7 @@ import msgspec
 
 from wizard import paths
 from wizard.catalog.types import GpuModel, Model, Parser, Quantization, Rule
-from wizard.errors import CorruptDataError, nearest_hint
+from wizard.errors import CorruptDataError, UsageError, nearest_hint
 from wizard.i18n import _
 from wizard.text import one_line
 
@@ -53,7 +53,12 @@ def overlay() -> Overlay:
     An entry without ``source`` gets its file as source. Raises CorruptDataError for an unusable file.
     """
     whole = Overlay()
-    for file in _overlay_files(paths.overlay_dir()):
+    try:
+        folder = paths.overlay_dir()
+    except UsageError:
+        # Who has no home has added nothing.
+        return whole
+    for file in _overlay_files(folder):
         content = _read(file)
         part = decode(content, Overlay, str(file), default_source=str(file))
         whole = Overlay(

@@ -57,12 +57,26 @@ class Parser(Sourced, frozen=True, kw_only=True):
     """Opening tags whose appearance in answered content means a call (or a thought) leaked."""
 
 
+class ParserPlugin(Sourced, frozen=True, kw_only=True):
+    """A file of others that adds a parser to vLLM, and the chat template that belongs to it."""
+
+    parser: str
+    file: str
+    address: str
+    chat_template: str = ""
+    tested: str
+    """The versions of vLLM its authors tried it with."""
+
+
 class WireFormat(Sourced, frozen=True, kw_only=True):
-    """A format no registered parser reads, known only to recognise its leak."""
+    """A format no registered parser reads: its leak is recognised, and there are other ways on."""
 
     id: str
     markers: tuple[str, ...]
     explanation: str
+    successors: tuple[str, ...] = ()
+    """Models of the catalogue that do the same work in a format that is read, best first."""
+    plugin: ParserPlugin | None = None
 
 
 class Quantization(Sourced, frozen=True, kw_only=True):
@@ -310,3 +324,5 @@ class VllmFacts(Sourced, frozen=True, kw_only=True):
     figure: tuple[FigurePattern, ...]
     answers_shortened_since: VersionText
     """From then on an answer that does not fit behind its prompt is cut to the room left, not refused."""
+    tool_flags: tuple[str, ...]
+    """Options that decide whether tool calls arrive."""

@@ -5,21 +5,30 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from wizard.cli import output
+from wizard.cli.events import finding_lines
 from wizard.cli.journeys import consent, journey
-from wizard.cli.looking import AnswersOption
+from wizard.cli.looking import AnswersOption, say_instructions
 from wizard.cli.options import current
 from wizard.cli.serving import default_url
-from wizard.diagnosis import Diagnosis, Finding, edit_of
+from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
-from wizard.flow import confirm, connect, need, plan_configuration, save_progress, write_configuration
+from wizard.flow import (
+    confirm_configuration,
+    connect,
+    need,
+    plan_configuration,
+    save_progress,
+    write_configuration,
+)
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
 from wizard.opencode import OpencodeChange
-from wizard.plan import describe
+from wizard.plan import document as plan_document
 from wizard.report import write_report
 
 
@@ -115,7 +124,7 @@ def configure(
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
         save_progress(planned, finished=True)
-    change = need(confirm(planned).change)
+    change = need(confirm_configuration(planned).change)
     if current().json:
         output.document(_public(change))
     elif change.action != "refused" and not change.pending:
@@ -185,7 +194,7 @@ def diagnose(
         file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
     )
     if current().json:
-        output.document(found)
+        output.document(_diagnosis_document(found))
     else:
         _say_diagnosis(found)
     recognised = any(finding.severity != "info" for finding in found.findings)
@@ -206,19 +215,30 @@ def _say_diagnosis(found: Diagnosis) -> None:
         output.say()
         _say_finding(finding)
 
+    _say_instructions(found)
+
+
+def _diagnosis_document(found: Diagnosis) -> dict[str, object]:
+    """The diagnosis; the plan its remedies are for as ``plan --json`` writes it."""
+    document: dict[str, object] = msgspec.to_builtins(msgspec.structs.replace(found, plan=None))
+    told = {} if found.plan is None else plan_document(found.plan)
+    return {**document, "plan": told.get("plan"), "adopted_from": told.get("adopted_from")}
+
+
+def _say_instructions(found: Diagnosis) -> None:
+    """How the best remedy that changes the command is applied, where the server was started."""
+    remedies = [remedy for finding in found.findings for remedy in finding.remedies if remedy.instructions]
+    for remedy in remedies[:1]:
+        output.say()
+        output.say(_("To apply it: {title}").format(title=_(remedy.title)))
+        say_instructions(remedy.instructions)
+
 
 def _say_finding(finding: Finding) -> None:
-    output.say(f"{finding.severity.upper()}  {_(finding.title)}  [{finding.fault}]")
-    for evidence in finding.evidence:
-        output.say(_("  line {number}: {text}").format(number=evidence.line, text=evidence.text))
-    output.say("  " + _(finding.cause))
-    for number, remedy in enumerate(finding.remedies, start=1):
-        output.say(f"  {number}  {_(remedy.title)}")
-        edit = edit_of(remedy)
-        until = _("Until {condition}.").format(condition=remedy.until) if remedy.until else ""
-        for line in (*(describe(edit) if edit else ()), *remedy.commands, remedy.effect, until):
-            if line:
-                output.say(f"       {line}")
+    output.say(f"{finding.severity.upper()}  {finding.title}  [{finding.fault}]")
+    output.say(f"  {finding.cause}")
+    for line in finding_lines(finding):
+        output.say(f"  {line}")
     for text in finding.will_not_help:
         output.say("  " + _("Will not help: {what}").format(what=text))
 

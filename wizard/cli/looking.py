@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from wizard.adopt import adopt
 from wizard.cli import output
 from wizard.cli.journeys import journey, with_runtime
 from wizard.cli.options import current
-from wizard.errors import UnknownNameError
+from wizard.errors import UnknownNameError, UsageError
 from wizard.flow import (
     choose_model,
     examine,
@@ -23,7 +24,7 @@ from wizard.flow import (
 )
 from wizard.i18n import _
 from wizard.machine import Check, Machine
-from wizard.plan import FORMATS, LaunchPlan
+from wizard.plan import FORMATS, Instruction, LaunchPlan
 from wizard.plan import document as plan_document
 
 AnswersOption = Annotated[Path | None, typer.Option("--answers", help=_("The answers file, TOML."))]
@@ -56,6 +57,14 @@ def detect(
 def plan(
     model: Annotated[str | None, typer.Option("--model", help=_("A model of the catalogue."))] = None,
     answers: AnswersOption = None,
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help=_("Read a vLLM that somebody else started: pid:N, container:N, unit:N, log:F, compose:F."),
+        ),
+    ] = None,
     format: Annotated[
         str, typer.Option("--format", help=_("How the plan is written: shell or json."))
     ] = "shell",
@@ -63,8 +72,13 @@ def plan(
     """The launch plan. 0: it can be started; 1: it is refused."""
     if format not in (*FORMATS, "json"):
         raise UnknownNameError(_("format"), format, [*FORMATS, "json"])
-    planned = make_plan(choose_model(rate_models(with_runtime(journey(answers, model={"id": model})))))
-    made = need(planned.plan)
+    if source is not None:
+        if model is not None or answers is not None:
+            raise UsageError(_("--from reads a plan as it is: leave --model and --answers away."))
+        made = adopt(source, files_only=current().simulate is not None).plan
+    else:
+        start = journey(answers, model={"id": model})
+        made = need(make_plan(choose_model(rate_models(with_runtime(start)))).plan)
     if current().json or format == "json":
         output.document(plan_document(made))
     else:
@@ -86,6 +100,17 @@ def doctor(
     else:
         _say_checks(found)
     return _failed(found)
+
+
+def say_instructions(told: tuple[Instruction, ...]) -> None:
+    """What a person does, in its order; commands and the content of files stand on lines of their own."""
+    for step in told:
+        output.say(step.text)
+        if step.file:
+            output.say(f"  {step.file}")
+        for text in (step.content, *step.commands):
+            for line in text.splitlines():
+                output.say(f"    {line}")
 
 
 def _failed(found: tuple[Check, ...]) -> int:
@@ -133,6 +158,8 @@ def _say_checks(found: tuple[Check, ...]) -> None:
 
 def _say_reasons(made: LaunchPlan) -> None:
     output.say()
+    for text in made.adopted_from.unread if made.adopted_from is not None else ():
+        output.say(_("Not read: {text}").format(text=text))
     for reason in made.reasons:
         output.say(f"{reason.subject:<26} {reason.why}")
     for warning in made.warnings:

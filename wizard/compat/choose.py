@@ -79,6 +79,7 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
         served_model_name=wishes.served_name or served_name(row.checkpoint),
         quantization=row.quantization,
         parser=parser,
+        family_parser=row.parser,
         reasoning_parser=pick_parser("reasoning", wishes.reasoning_parser, row.reasoning_parser, runtime),
         thinks=entry.thinks,
         weights_gib=row.weights_gib,

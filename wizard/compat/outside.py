@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.catalog import Model, Variant, vllm_facts
 from wizard.checkpoint import Checkpoint, ParserGuess, detect_parsers, read_checkpoint
 from wizard.compat.choose import Wishes, pick_parser, served_name
@@ -69,6 +70,7 @@ def choose_checkpoint(
         served_model_name=wishes.served_name or served_name(name),
         quantization=found.quantization if found else "",
         parser=tool,
+        family_parser=guess.tool_parser if guess else None,
         reasoning_parser=thinking,
         thinks=thinking is not None,
         weights_gib=found.weights_gib if found else None,
@@ -147,7 +149,7 @@ def _row(
 
 def _folder(path: str) -> Path:
     """What the user named as a folder. Raises UsageError when it is none."""
-    folder = Path(path).expanduser()
+    folder = paths.expanded(path)
     if not folder.is_dir():
         raise UsageError(
             _("There is no folder {folder}.").format(folder=one_line(path)),

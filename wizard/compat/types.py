@@ -57,6 +57,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     quantization: str
     parser: str | None
     reasoning_parser: str | None
+    family_parser: str | None = None
+    """The tool-call parser that the tables or the checkpoint's template name, whatever was asked for."""
     thinks: bool
     weights_gib: float | None
     config: dict[str, object]

@@ -77,7 +77,7 @@ def write_configuration(journey: Journey) -> Journey:
     return msgspec.structs.replace(journey, change=write_change(change))
 
 
-def confirm(journey: Journey) -> Journey:
+def confirm_configuration(journey: Journey) -> Journey:
     """What the installed opencode makes of the configuration that is in place; nothing in a simulation."""
     change = need(journey.change)
     binary = None if journey.simulated else find_opencode(journey.answers.opencode.binary)
@@ -92,7 +92,7 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
 
     Skipped in a simulation, and where there is no opencode.
     """
-    journey = confirm(journey)
+    journey = confirm_configuration(journey)
     change = need(journey.change)
     server = need(journey.server)
     if journey.simulated:

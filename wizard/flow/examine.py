@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from wizard import paths
 from wizard.budget import output_cap, would_loop
 from wizard.catalog import opencode_facts
 from wizard.diagnosis import Diagnosis, diagnose_file, diagnose_text
@@ -45,7 +46,7 @@ def diagnose(
             sys.stdin.buffer, plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
         )
     return diagnose_file(
-        Path(file).expanduser(), plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
+        paths.expanded(file), plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
     )
 
 

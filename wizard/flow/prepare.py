@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from wizard import catalog
+from wizard import catalog, paths
 from wizard.budget import make_budget
 from wizard.compat import (
     Choice,
@@ -44,7 +44,7 @@ from wizard.machine import (
 )
 from wizard.plan import ServeSettings, build_plan
 from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
-from wizard.text import one_line, shell_join
+from wizard.text import shell_join
 
 REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
@@ -77,7 +77,7 @@ def save_machine(journey: Journey, file: Path) -> Reading:
             _("A recorded machine cannot be recorded again."),
             _("Leave --simulate out to record this host, or copy the file you have."),
         )
-    path = _in_home(file)
+    path = paths.expanded(file)
     check_destination(path)
     reading = read_host()
     write_recording(reading, path)
@@ -87,16 +87,7 @@ def save_machine(journey: Journey, file: Path) -> Reading:
 def recording_name() -> str:
     """A name in the home folder that no file has yet, to offer for a recording."""
     names = (f"~/machine{number}.json" for number in ("", *(f"-{n}" for n in range(2, 100))))
-    return next((name for name in names if not os.path.lexists(Path(name).expanduser())), "~/machine.json")
-
-
-def _in_home(file: Path) -> Path:
-    try:
-        return file.expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            _("There is no folder {path}.").format(path=one_line(str(file))), _("Write the path out.")
-        ) from error
+    return next((name for name in names if not os.path.lexists(paths.expanded(name))), "~/machine.json")
 
 
 def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey:
@@ -152,7 +143,7 @@ def _asked_command(journey: Journey) -> tuple[str, ...] | None:
         return wanted.command
     if wanted.path is None:
         return None
-    path = Path(wanted.path).expanduser()
+    path = paths.expanded(wanted.path)
     return (str(path / "bin" / "vllm") if path.is_dir() else str(path),)
 
 

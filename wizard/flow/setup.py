@@ -12,7 +12,7 @@ from wizard.catalog import vllm_facts
 from wizard.compat import Reason
 from wizard.errors import RefusedError, UsageError
 from wizard.fetch import Presence, presence
-from wizard.flow import client, prepare, records, serving
+from wizard.flow import client, cure, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
@@ -22,7 +22,7 @@ from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
 from wizard.opencode import Proof
 from wizard.receipt import Receipt
-from wizard.smoke import SmokeCheck
+from wizard.smoke import SmokeCheck, Speed
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="step"):
@@ -65,6 +65,12 @@ class CheckEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """A smoke check came in."""
 
     check: SmokeCheck
+
+
+class SpeedEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="speed"):
+    """How fast the server answered, beside how fast it could."""
+
+    speed: Speed
 
 
 class ConfigEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="configuration"):
@@ -136,7 +142,7 @@ def chosen(journey: Journey) -> ChosenEvent:
         parser=plan.parser,
         reasoning_parser=plan.reasoning_parser,
         max_model_len=journey.budget.max_model_len if journey.budget else None,
-        limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
+        limits={name: getattr(need(plan.limits), name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
         download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
@@ -189,7 +195,11 @@ def run_setup(
         consent(summary)
     records.save_progress(journey)
     emit(StepEvent(step=Step.LAUNCH.value, title=_(TITLES[Step.LAUNCH])))
-    journey = serving.launch(journey, emit, cancel)
+
+    def test(running: Journey) -> Journey:
+        return _tested(running, emit, cancel)
+
+    journey = cure.bring_up(journey, emit, test, cancel, prove=not answers.smoke.skip)
     try:
         journey = _prove_and_write(journey, emit, cancel, dry_run)
     except BaseException:
@@ -201,15 +211,21 @@ def run_setup(
     return journey
 
 
+def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+    emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
+    journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    emit(SpeedEvent(speed=need(journey.smoke).speed))
+    return journey
+
+
 def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
     """From a running server to a proved configuration and the final receipt."""
     answers = journey.answers
     if answers.smoke.skip:
         journey = msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
         emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
-    else:
-        emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-        journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    elif journey.smoke is None:
+        journey = _tested(journey, emit, cancel)
     emit(StepEvent(step=Step.OPENCODE.value, title=_(TITLES[Step.OPENCODE])))
     journey = client.plan_configuration(journey)
     change = need(journey.change)

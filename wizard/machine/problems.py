@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from wizard.i18n import N_, _
+from wizard.machine.smi import DEADLINE_S
 from wizard.machine.types import Machine
 
 
@@ -46,6 +47,10 @@ _TEXTS = {
     "nvml-unknown": (
         N_("The NVIDIA driver answered with an unknown error."),
         N_("Try nvidia-smi and look for NVRM lines in the kernel's log (sudo dmesg | grep NVRM)."),
+    ),
+    "smi-timeout": (
+        N_("nvidia-smi did not answer within {seconds} seconds: a driver is installed, but stuck."),
+        N_("Look for Xid in the kernel's log (sudo dmesg | grep Xid), then restart the machine."),
     ),
     "gpus-from-nvidia-smi": (
         N_("The GPUs were read with nvidia-smi, because NVML could not be asked: NVLink is not known."),
@@ -159,4 +164,4 @@ def explain_problem(code: str, machine: Machine) -> Explanation:
         hint = _UNDER_WSL.get(code, hint)
     if machine.container:
         hint = _IN_CONTAINER.get(code, hint)
-    return Explanation(_(meaning), _(hint))
+    return Explanation(_(meaning).format(seconds=f"{DEADLINE_S:.0f}"), _(hint))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.errors import RefusedError, UsageError
 from wizard.i18n import _
 from wizard.opencode.files import nearest_existing, read_text
@@ -50,7 +51,7 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     caller = sudo_caller(variables)
     if caller is not None:
         return caller.home
-    return Path(variables["HOME"]) if variables.get("HOME") else Path.home()
+    return Path(variables["HOME"]) if variables.get("HOME") else paths.home()
 
 
 def global_dir(environ: Mapping[str, str] | None = None) -> Path:

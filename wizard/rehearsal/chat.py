@@ -49,16 +49,23 @@ class Completion:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
         return {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
 
-    def pieces(self, include_usage: bool) -> Iterator[dict[str, Any]]:
-        """The chunks of a streamed answer, in vLLM's order."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        if self.call:
-            yield from self._call_pieces(self.call)
+    def pieces(self, include_usage: bool, continuous: bool = False) -> Iterator[tuple[dict[str, Any], int]]:
+        """The chunks of a streamed answer in vLLM's order, each with the tokens written by then."""
+        yield self._counted(self._chunk({"role": "assistant", "content": ""}), 0, continuous)
+        for piece in self._call_pieces(self.call) if self.call else ():
+            yield self._counted(piece, self.completion_tokens, continuous)
         for start in range(0, len(self.text), _PIECE):
-            yield self._chunk({"content": self.text[start : start + _PIECE]})
-        yield self._chunk({}, self.finish_reason)
+            text = self.text[start : start + _PIECE]
+            written = min(self.completion_tokens, max(1, (start + len(text)) // CHARS_PER_TOKEN))
+            yield self._counted(self._chunk({"content": text}), written, continuous)
+        last = self._chunk({}, self.finish_reason)
+        yield self._counted(last, self.completion_tokens, continuous)
         if include_usage:
-            yield {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+            usage = {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+            yield usage, self.completion_tokens
+
+    def _counted(self, chunk: dict[str, Any], written: int, continuous: bool) -> tuple[dict[str, Any], int]:
+        return ({**chunk, "usage": self._usage(written)} if continuous else chunk), written
 
     def _call_pieces(self, call: Call) -> Iterator[dict[str, Any]]:
         first = {"id": self._call_id(), "type": "function", "index": 0, "function": {"name": call.name}}
@@ -75,12 +82,12 @@ class Completion:
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.model}
 
-    def _usage(self) -> dict[str, int]:
-        total = self.prompt_tokens + self.completion_tokens
+    def _usage(self, written: int | None = None) -> dict[str, int]:
+        completion = self.completion_tokens if written is None else written
         return {
             "prompt_tokens": self.prompt_tokens,
-            "total_tokens": total,
-            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + completion,
+            "completion_tokens": completion,
         }
 
     def _call_id(self) -> str:
@@ -90,7 +97,7 @@ class Completion:
 def complete(request: dict[str, Any], options: Options) -> Completion:
     """The answer to a chat request. Raises Refused as vLLM would."""
     check(request, options)
-    entire = answer(request)
+    entire = _without_end(answer(request), request)
     found = _cut(entire, request)
     spoilt = options.fault.answer if options.fault else ""
     text, call = _spoil(found, spoilt, bool(request.get("stream")))
@@ -187,6 +194,14 @@ def _spoil(found: Answer, fault: str, streamed: bool) -> tuple[str, Call | None]
         case "stream-leak":
             return f"<tool_call>\n{found.call.as_json()}\n</tool_call>", None
     return "", None
+
+
+def _without_end(found: Answer, request: dict[str, Any]) -> Answer:
+    """A sentence said again and again where the request forbids an end."""
+    limit = request.get("max_completion_tokens") or request.get("max_tokens")
+    if not request.get("ignore_eos") or limit is None or found.call is not None:
+        return found
+    return replace(found, text=f"{found.text} " * (1 + (limit + 1) * CHARS_PER_TOKEN // len(found.text)))
 
 
 def _cut(found: Answer, request: dict[str, Any]) -> Answer:
