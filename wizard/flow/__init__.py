@@ -15,7 +15,15 @@ from wizard.flow.answers import (
     load_answers,
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
-from wizard.flow.client import confirm_configuration, plan_configuration, prove, write_configuration
+from wizard.flow.client import (
+    client_missing,
+    confirm_configuration,
+    install_client,
+    plan_configuration,
+    plan_exported,
+    prove,
+    write_configuration,
+)
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import diagnose, examine
 from wizard.flow.faultreport import log_around, write_fault_report
@@ -143,6 +151,7 @@ __all__ = [
     "choose_model",
     "chosen",
     "clear_progress",
+    "client_missing",
     "compute_budget",
     "confirm",
     "confirm_configuration",
@@ -161,6 +170,7 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "install_client",
     "is_chosen",
     "is_named",
     "launch",
@@ -181,6 +191,7 @@ __all__ = [
     "order_of",
     "parser_edit",
     "plan_configuration",
+    "plan_exported",
     "preview",
     "prove",
     "rate_models",

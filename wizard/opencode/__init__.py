@@ -3,8 +3,10 @@
 from wizard.opencode.binary import find_opencode, merged_config, opencode_version
 from wizard.opencode.confirm import confirm_change
 from wizard.opencode.content import interleaved_field
+from wizard.opencode.export import plan_export
 from wizard.opencode.extras import ExtraPart, extra_prompt
 from wizard.opencode.inspect import ConfiguredModel, configured_models
+from wizard.opencode.install import install_command, install_opencode
 from wizard.opencode.locate import globals_wanted, target_file
 from wizard.opencode.measure import PromptSize, measure_prompt
 from wizard.opencode.proof import prove_change
@@ -35,11 +37,14 @@ __all__ = [
     "extra_prompt",
     "find_opencode",
     "globals_wanted",
+    "install_command",
+    "install_opencode",
     "interleaved_field",
     "measure_prompt",
     "merged_config",
     "opencode_version",
     "plan_change",
+    "plan_export",
     "prove_change",
     "target_file",
     "undo_change",
