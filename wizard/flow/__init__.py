@@ -15,7 +15,16 @@ from wizard.flow.answers import (
     load_answers,
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
-from wizard.flow.client import last_verdict, plan_configuration, prove, write_configuration
+from wizard.flow.client import (
+    client_missing,
+    confirm_configuration,
+    install_client,
+    last_verdict,
+    plan_configuration,
+    plan_exported,
+    prove,
+    write_configuration,
+)
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
 from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
@@ -151,8 +160,10 @@ __all__ = [
     "choose_model",
     "chosen",
     "clear_progress",
+    "client_missing",
     "compute_budget",
     "confirm",
+    "confirm_configuration",
     "connect",
     "connect_to",
     "diagnose",
@@ -170,6 +181,7 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "install_client",
     "is_asked",
     "is_chosen",
     "is_named",
@@ -195,6 +207,7 @@ __all__ = [
     "order_of",
     "parser_edit",
     "plan_configuration",
+    "plan_exported",
     "preview",
     "prove",
     "rate_models",
