@@ -127,9 +127,10 @@ def test_what_goes_on_for_ever_is_garbage(text: str) -> None:
 
 
 def test_a_very_long_text_is_judged_in_a_moment() -> None:
-    began = time.monotonic()
-    nonsense("".join(f"{n} " for n in range(1_000_000)))
-    assert time.monotonic() - began < 2
+    text = "".join(f"{n} " for n in range(1_000_000))
+    began = time.process_time()
+    nonsense(text)
+    assert time.process_time() - began < 1
 
 
 NOTE = material().find_task("arguments-text")

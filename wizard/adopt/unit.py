@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -21,6 +22,7 @@ from wizard.plan import AdoptedFrom
 from wizard.text import one_line
 
 _DEADLINE_S = 10.0
+_FOLDERS = (("~/.config/systemd/user", True), ("/etc/systemd/user", True), ("/etc/systemd/system", False))
 _DROP_IN = "vllm-opencode.conf"
 _PREFIXES = "@-:+!|"
 """What may stand before the program in ``ExecStart`` and says how it is run."""
@@ -72,6 +74,23 @@ def adopt_unit(name: str, *, of_process: int | None = None) -> Adopted:
     env = {**said.env, **found.env}
     kind, path, version = runtime_of(found.call.command, env)
     return make_adopted(Found(call=found.call, origin=origin, env=env, kind=kind, path=path, version=version))
+
+
+def units_of_vllm() -> tuple[tuple[str, bool], ...]:
+    """Unit files of this host that start vLLM: name, and whether it is one of this user."""
+    found: dict[str, bool] = {}
+    for folder, user in _FOLDERS:
+        try:
+            files = sorted(paths.expanded(folder).glob("*.service"))
+        except OSError:
+            continue
+        for file in files:
+            with contextlib.suppress(WizardError):
+                text = text_of(file)
+                said = read_unit(text, name=file.name, user=user) if "vllm" in text else None
+                if said is not None and call_in(said.words, said.env) is not None:
+                    found.setdefault(file.name, user)
+    return tuple(found.items())
 
 
 def read_unit(text: str, *, name: str = "", user: bool = True) -> Unit:

@@ -52,6 +52,7 @@ from wizard.catalog.recipes import (
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
 from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
+from wizard.catalog.symptoms import Symptom, symptoms
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -130,6 +131,7 @@ __all__ = [
     "StepCheck",
     "StepText",
     "StoredFormat",
+    "Symptom",
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
@@ -162,6 +164,7 @@ __all__ = [
     "rules",
     "runtime_facts",
     "speed_facts",
+    "symptoms",
     "vllm_facts",
     "wire_formats",
     "within",
