@@ -53,6 +53,12 @@ def change_lines(change: OpencodeChange) -> tuple[str, ...]:
     return (*lines, *change.warnings, *change.contacts)
 
 
+def confirmed_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """What the installed opencode makes of the configuration."""
+    told = change.confirmed
+    return () if told is None else tuple(line for line in (told.detail, told.hint) if line)
+
+
 def proof_lines(proof: Proof) -> tuple[str, ...]:
     """What the real opencode did with the configuration."""
     words = {"passed": _("PROVED"), "failed": _("NOT PROVED"), "skipped": _("SKIPPED")}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import msgspec
 import pytest
 from realkit import RealKit
 
-from tests.property.people import Layout, any_document
 from wizard.budget import limits
 from wizard.child import run_child
 from wizard.opencode import (
@@ -26,9 +23,6 @@ from wizard.opencode import (
     write_change,
 )
 
-DOCUMENTS = 24
-AT_ONCE = 8
-SEED = 20261130
 REQUEST = ConfigRequest(
     provider_name="Local vLLM",
     base_url="http://127.0.0.1:8000/v1",
@@ -61,29 +55,6 @@ def config_folder(home: Path) -> Path:
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True)
     return folder
-
-
-def test_files_of_people(realkit: RealKit, tmp_path: Path) -> None:
-    version = opencode_version(str(realkit.opencode))
-    request = msgspec.structs.replace(REQUEST, opencode_version=version)
-    chance = random.Random(SEED)
-    documents = [any_document(chance) for _number in range(DOCUMENTS)]
-    cases = [(document, Layout(chance).document(document)) for document in documents]
-
-    def accepted(number: int) -> None:
-        document, text = cases[number]
-        home = tmp_path / str(number)
-        config_folder(home).joinpath("opencode.jsonc").write_bytes(text.encode())
-        write(home, request)
-        merged = read(realkit, home, ANTHROPIC_API_KEY="k")
-        ours = merged["provider"]["vllm"]
-        assert ours["options"]["baseURL"] == "http://127.0.0.1:8000/v1"
-        assert ours["models"]["qwen3-coder"]["limit"]["output"] == REQUEST.limits.output
-        assert set(document) <= set(merged)
-        assert set(document.get("provider", {})) <= set(merged["provider"])
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(accepted, range(DOCUMENTS)))
 
 
 THEIRS = """{

@@ -61,6 +61,8 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     package: str
     """The npm package a provider block must name."""
     reserved_provider_prefixes: tuple[str, ...]
+    name_words: tuple[str, ...]
+    """Words in a served name by which opencode knows a maker's models and treats them accordingly."""
     reasoning_field: str
     """Field in which earlier thinking is sent back to a vLLM of ``reasoning_field_since_vllm`` or later."""
     reasoning_field_since_vllm: VersionText

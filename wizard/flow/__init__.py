@@ -15,9 +15,18 @@ from wizard.flow.answers import (
     load_answers,
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
-from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.client import (
+    client_missing,
+    confirm_configuration,
+    install_client,
+    last_verdict,
+    plan_configuration,
+    plan_exported,
+    prove,
+    write_configuration,
+)
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
-from wizard.flow.examine import diagnose, examine
+from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
     edited,
@@ -34,6 +43,7 @@ from wizard.flow.journey import (
     Cancelled,
     Journey,
     Step,
+    TuningAttempt,
     advance,
     answer,
     back,
@@ -45,6 +55,7 @@ from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
+    dictate_machine,
     find_runtime,
     look_at_machine,
     make_plan,
@@ -58,7 +69,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
-from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.records import clear_progress, finish, keep_verdict, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.selection import (
     Candidate,
@@ -85,6 +96,8 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
+from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -129,6 +142,10 @@ __all__ = [
     "StartFailed",
     "Step",
     "StepEvent",
+    "Tried",
+    "Trying",
+    "TuningAttempt",
+    "TuningEvent",
     "advance",
     "answer",
     "answers_from",
@@ -143,14 +160,18 @@ __all__ = [
     "choose_model",
     "chosen",
     "clear_progress",
+    "client_missing",
     "compute_budget",
     "confirm",
+    "confirm_configuration",
     "connect",
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "dictate_machine",
     "edited",
     "examine",
+    "examine_trouble",
     "exhausted",
     "extra_parts",
     "fetch_weights",
@@ -160,11 +181,16 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "install_client",
+    "is_asked",
     "is_chosen",
     "is_named",
+    "keep_verdict",
+    "last_verdict",
     "launch",
     "load_answers",
     "log_around",
+    "log_named",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
@@ -174,12 +200,14 @@ __all__ = [
     "measure_first_prompt",
     "model_lines",
     "name_model",
+    "named_source",
     "need",
     "offered",
     "options_of",
     "order_of",
     "parser_edit",
     "plan_configuration",
+    "plan_exported",
     "preview",
     "prove",
     "rate_models",
@@ -201,6 +229,8 @@ __all__ = [
     "take_installed",
     "take_road",
     "take_row",
+    "tunable",
+    "tune",
     "undo",
     "weights_on_disk",
     "widen",

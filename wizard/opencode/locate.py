@@ -93,6 +93,14 @@ def target_file(
     return _target(_best(ranked, provider) or folder / "opencode.json", "global", environ)
 
 
+def start_folder(scope: Scope, path: str) -> Path | None:
+    """Where opencode is started to read a project's file: in that project; None: anywhere."""
+    if scope != "project":
+        return None
+    folder = Path(path).absolute().parent
+    return folder.parent if folder.name == ".opencode" else folder
+
+
 def globals_wanted(choice: str, target: Target) -> bool:
     """Whether to set root keys for an answer of ``yes``, ``no`` or ``ask``.
 

@@ -41,6 +41,7 @@ class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
     denied_tools: tuple[str, ...] = ()
     """Tools the user agreed to do without, whatever the provider: opencode leaves them out of its prompt."""
     opencode_version: str | None = None
+    vllm_version: str | None = None
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +82,18 @@ class KeyReason(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the installed opencode makes of the configuration."""
+
+    agrees: bool
+    """It reads every key as written and lists the model."""
+    detail: str
+    hint: str = ""
+    opencode_version: str
+    differing: tuple[str, ...] = ()
+    """Keys, with dots, that it reads otherwise."""
+
+
 class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """A planned or written change of one configuration file.
 
@@ -116,6 +129,9 @@ class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """Files that are written with it."""
     starter: str | None = None
     """The program that starts opencode with everything switched off that no setting switches off."""
+
+    confirmed: Confirmation | None = None
+    """What the installed opencode makes of it, once it is written."""
 
     @property
     def pending(self) -> bool:

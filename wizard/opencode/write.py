@@ -12,6 +12,7 @@ import msgspec
 
 from wizard.errors import RefusedError
 from wizard.i18n import _
+from wizard.opencode.advice import proxy_advice, unknown_key_advice
 from wizard.opencode.content import Content, content
 from wizard.opencode.files import (
     Owner,
@@ -26,7 +27,7 @@ from wizard.opencode.files import (
 from wizard.opencode.jsonc import JsoncError, parse
 from wizard.opencode.jsonc_edit import merge, remove
 from wizard.opencode.keys import check_key_file
-from wizard.opencode.locate import home
+from wizard.opencode.locate import home, start_folder
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
 from wizard.opencode.private import contacts, side_files, starter_path
@@ -65,11 +66,14 @@ def plan_change(
             ),
             _("Nothing was written."),
         )
+    start = start_folder(target.scope, target.path) or cwd
     warnings = (
         *planned.warnings,
         *check_key_file(request.api_key_file, home(environ)),
-        *_about_place(request, target, environ, cwd),
+        *_about_place(request, target, environ, start),
+        *proxy_advice(request.base_url, os.environ if environ is None else environ),
         *report.warnings,
+        *unknown_key_advice(report.unknown, request.opencode_version),
     )
     change = OpencodeChange(
         path=target.path,
@@ -81,7 +85,9 @@ def plan_change(
         provider=planned.provider,
         model=planned.model,
         limit=planned.limit,
-        overridden_by=overrides(target.path, planned.wanted(), environ=environ, cwd=_start(target, cwd)),
+        overridden_by=overrides(
+            target.path, planned.wanted(), environ=environ, cwd=start_folder(target.scope, target.path) or cwd
+        ),
         warnings=warnings,
         sets_globals=request.globals,
         scope=target.scope,
@@ -208,11 +214,11 @@ def _untouched(change: OpencodeChange, action: Action, warnings: tuple[str, ...]
 
 
 def _about_place(
-    request: ConfigRequest, target: Target, environ: Mapping[str, str] | None, cwd: Path | None
+    request: ConfigRequest, target: Target, environ: Mapping[str, str] | None, start: Path | None
 ) -> tuple[str, ...]:
     """What follows from where the file is."""
     found = []
-    if not is_read(target.path, environ=environ, cwd=_start(target, cwd)):
+    if not is_read(target.path, environ=environ, cwd=start):
         found.append(
             _("opencode reads this file only when it is told to: OPENCODE_CONFIG={path}").format(
                 path=target.path
@@ -221,14 +227,6 @@ def _about_place(
     if request.private and target.scope == "project":
         found.append(_("opencode obeys autoupdate only in its global file, not in a project's."))
     return tuple(found)
-
-
-def _start(target: Target, cwd: Path | None) -> Path | None:
-    """Where opencode will be started: in the project the file belongs to, if it belongs to one."""
-    if target.scope != "project":
-        return cwd
-    folder = Path(target.path).absolute().parent
-    return folder.parent if folder.name == ".opencode" else folder
 
 
 def _free_backup(path: Path, day: datetime.date | None) -> Path:
