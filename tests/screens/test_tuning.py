@@ -109,7 +109,8 @@ async def test_evidence_opens_inert(opened: Any, see: Any, still: pytest.MonkeyP
     async with opened(journeys.at(Step.SMOKE, smoke=journeys.FAILED)) as pilot:
         await see(pilot, "* tool call", "[e] evidence")
         await pilot.press("e")
-        await see(pilot, journeys.SMOKE_FAIL.evidence[:30], "[Enter] close")
+        # As it came: no markup is read in it, no line is folded away.
+        await see(pilot, '{"name": "add", "arguments": {"a": 17, "b": 25}}', "[Enter] close")
 
 
 def test_plain_mode_asks_the_same(offered: pytest.MonkeyPatch) -> None:
