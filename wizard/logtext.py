@@ -55,9 +55,12 @@ class _Patterns(msgspec.Struct, frozen=True):
     failures: tuple[tuple[str, re.Pattern[str]], ...]
 
 
-def read_line(raw: str, number: int = 0) -> Record:
-    """One line, inert and without what journald, docker, Kubernetes or a terminal put around it."""
-    raw = raw[:LINE_LIMIT]
+def read_line(raw: str, number: int = 0, limit: int | None = None) -> Record:
+    """One line, inert and without what journald, docker, Kubernetes or a terminal put around it.
+
+    It is cut after ``limit`` characters (None: ``LINE_LIMIT``).
+    """
+    raw = raw[: limit or LINE_LIMIT]
     if raw.startswith("{") and (record := _json_record(raw, number)) is not None:
         return record
     text = inert(raw).rstrip()

@@ -89,7 +89,7 @@ def proved(*flags: str, **changes: Any) -> Journey:
     return Journey(**(fields | changes))
 
 
-def tuned(journey: Journey, **events: threading.Event) -> tuple[Journey, list[flow.Attempt]]:
+def tuned(journey: Journey, **events: threading.Event) -> tuple[Journey, list[flow.TuningAttempt]]:
     heard: list[Any] = []
     done = flow.tune(journey, heard.append, **{"cancel": threading.Event(), **events})
     attempts = [event.attempt for event in heard if isinstance(event, Tried)]

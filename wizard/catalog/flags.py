@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from wizard.catalog.load import vllm_facts
 from wizard.catalog.source import bundled
@@ -51,10 +52,28 @@ class RecordedOptions(Sourced, frozen=True, kw_only=True):
         )
 
 
+class Spelling(Sourced, frozen=True, kw_only=True):
+    """How vLLM takes the words of a command line. Names are without their dashes, save those of ``short``."""
+
+    lists: tuple[str, ...]
+    """Options that take several values."""
+    repeated: tuple[str, ...]
+    """Options that count each time they are given."""
+    bare: tuple[str, ...]
+    """Switches without a ``--no-`` twin."""
+    same: Mapping[str, str]
+    secret: Mapping[str, str]
+    """Options whose value is a secret, and the variable vLLM reads it from as well."""
+    short: Mapping[str, str]
+
+
 class FlagFacts(Sourced, frozen=True, kw_only=True):
     """What is known about options and variables where an installed vLLM cannot be asked."""
 
     recorded: RecordedOptions
+    spelling: Spelling
+    namespace: Mapping[str, object]
+    """Defaults of arguments, by their names in Python, for logs that repeat all of them."""
     flag: tuple[Flag, ...]
     variable: tuple[Flag, ...]
 

@@ -32,6 +32,14 @@ class ContainerRun(Sourced, frozen=True, kw_only=True):
     """Variables whose values go into the container."""
     commands: tuple[str, ...]
     """Parts of a command by which a running container is known to serve vLLM."""
+    entrypoint: tuple[str, ...]
+    """What the images start by themselves."""
+
+
+class Adoption(Sourced, frozen=True, kw_only=True):
+    """What of the environment of a server belongs to its plan: names with one of these beginnings."""
+
+    variables: tuple[str, ...]
 
 
 class Engine(Sourced, frozen=True, kw_only=True):
@@ -57,6 +65,7 @@ class RuntimeFacts(Sourced, frozen=True, kw_only=True):
     conda_list: str
     tools: tuple[ToolEnvironments, ...]
     command: VllmCommand
+    adoption: Adoption
     container: ContainerRun
     engine: tuple[Engine, ...]
     image: tuple[Image, ...]

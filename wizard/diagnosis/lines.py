@@ -28,6 +28,8 @@ class Said(msgspec.Struct, frozen=True):
     facts: Mapping[str, str] = {}
     arguments: Mapping[str, str] = {}
     """Options of vLLM that it repeats, and model and port by these names."""
+    start: str = ""
+    """The line itself, where it repeats all arguments of the server."""
     stage: str = ""
     begins: bool = False
     opens: bool = False
@@ -61,6 +63,7 @@ def _said(process: str, level: str, text: str) -> Said:
         marks=tuple(word for word in present if word in marks()),
         facts=_facts(patterns.facts, text),
         arguments=_arguments(text) if _ARGUMENTS in text else {},
+        start=text if any(words in text for words in log_words().arguments) else "",
         stage=next((name for word, name in _stages().items() if word in present), ""),
         begins=begins_start(record),
         opens=opens_block(record),
@@ -143,7 +146,7 @@ def _options() -> Any:
 def every_word() -> tuple[str, ...]:
     """All words of which a line must hold one to be read."""
     own = log_words()
-    return tuple(dict.fromkeys((*matchers(), *marks(), *_stages(), *own.landmarks)))
+    return tuple(dict.fromkeys((*matchers(), *marks(), *_stages(), *own.landmarks, *own.arguments)))
 
 
 @functools.cache

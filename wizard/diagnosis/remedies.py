@@ -6,12 +6,14 @@ import math
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from wizard import catalog
 from wizard.diagnosis.context import Facts, in_range, suits
 from wizard.diagnosis.types import Fault, Figure, Remedy, RemedyRule
 from wizard.errors import nearest
 from wizard.i18n import _
-from wizard.plan import LaunchPlan, PlanEdit
+from wizard.plan import LaunchPlan, PlanEdit, instructions
 
 Values = dict[str, str]
 """What is known, by the names that remedies use for it."""
@@ -37,7 +39,8 @@ def remedies_for(
     }
     known = {**values, "other_port": str(int(values["port"]) + 1), **numbers}
     remedies = (_filled(rule, known) for rule in fault.remedy if _suits(rule, known, facts, stage))
-    return tuple(remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
+    told = (remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
+    return tuple(_instructed(remedy, plan) for remedy in told)
 
 
 def edit_of(remedy: Remedy) -> PlanEdit | None:
@@ -45,6 +48,14 @@ def edit_of(remedy: Remedy) -> PlanEdit | None:
     if not (remedy.set or remedy.unset or remedy.env):
         return None
     return PlanEdit(origin="remedy", title=remedy.title, set=remedy.set, unset=remedy.unset, env=remedy.env)
+
+
+def _instructed(remedy: Remedy, plan: LaunchPlan | None) -> Remedy:
+    """The remedy, with what is to be done for it where the server was started."""
+    edit = edit_of(remedy)
+    if plan is None or edit is None:
+        return remedy
+    return msgspec.structs.replace(remedy, instructions=instructions(plan, [edit]))
 
 
 def _figure(figure: Figure, values: Values) -> str | None:
@@ -82,6 +93,7 @@ def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
             commands=tuple(command.format_map(values) for command in rule.commands),
             effect=_(rule.effect).format_map(values) if rule.effect else "",
             until=_(rule.until) if rule.until else "",
+            again=rule.again,
         )
     except KeyError:
         return None

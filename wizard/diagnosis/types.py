@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from wizard.plan import Instruction, LaunchPlan
+
 Severity = Literal["error", "warning", "info"]
 Verdict = Literal["healthy", "failed", "unknown", "incomplete"]
 RemedyKind = Literal["flag", "env", "package", "os", "model", "client", "container", "operation", "hardware"]
@@ -35,6 +37,10 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs, or what it needs; empty when nothing is lost."""
     until: str = ""
     """When a workaround can go again; empty for a cure."""
+    again: bool = False
+    """Starting once more, unchanged, is the remedy."""
+    instructions: tuple[Instruction, ...] = ()
+    """How exactly the server is started anew with the change, where its plan is known."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +67,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Finding, ...]
     lines: int
     bytes: int
+    plan: LaunchPlan | None = None
+    """The server the remedies are for: the plan that was given, else the one the text itself tells of."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,6 +140,7 @@ class RemedyRule(_Entry, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     effect: str = ""
     until: str = ""
+    again: bool = False
     between: Mapping[str, tuple[float, float]] = {}
     when: Condition = Condition()
     only_known: bool = False
@@ -202,6 +211,8 @@ class LogWords(_Entry, frozen=True, kw_only=True):
     """In their order."""
     facts: tuple[str, ...]
     """Patterns whose groups are facts: vllm, torch, driver, capability."""
+    arguments: tuple[str, ...]
+    """Words of the line in which vLLM repeats its arguments."""
     model: str
     """Pattern of the model's name in the line with vLLM's arguments, group ``model``."""
     port: str

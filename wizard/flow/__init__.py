@@ -14,8 +14,20 @@ from wizard.flow.answers import (
     check_answers,
     load_answers,
 )
-from wizard.flow.client import last_verdict, plan_configuration, prove, write_configuration
-from wizard.flow.examine import diagnose, examine
+from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
+from wizard.flow.client import (
+    client_missing,
+    confirm_configuration,
+    install_client,
+    last_verdict,
+    plan_configuration,
+    plan_exported,
+    prove,
+    write_configuration,
+)
+from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
+from wizard.flow.examine import examine
+from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
     edited,
     find_parsers,
@@ -24,12 +36,14 @@ from wizard.flow.finding import (
     read_with_parsers,
     with_parsers,
 )
+from wizard.flow.hearing import Found, StartFailed
 from wizard.flow.journey import (
     ROADS,
     Attempt,
     Cancelled,
     Journey,
     Step,
+    TuningAttempt,
     advance,
     answer,
     back,
@@ -41,6 +55,7 @@ from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
+    dictate_machine,
     find_runtime,
     look_at_machine,
     make_plan,
@@ -81,6 +96,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
 from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
@@ -93,6 +109,7 @@ from wizard.flow.weights import (
 )
 
 __all__ = [
+    "LIMIT",
     "REHEARSAL_MACHINE",
     "ROADS",
     "TITLES",
@@ -106,7 +123,9 @@ __all__ = [
     "CheckEvent",
     "ChosenEvent",
     "ConfigEvent",
+    "Cured",
     "DoneEvent",
+    "Found",
     "Journey",
     "LaunchEvent",
     "Line",
@@ -120,28 +139,40 @@ __all__ = [
     "SmokeAnswers",
     "SpeedEvent",
     "StartAnswers",
+    "StartFailed",
     "Step",
     "StepEvent",
     "Tried",
     "Trying",
+    "TuningAttempt",
     "TuningEvent",
     "advance",
     "answer",
     "answers_from",
+    "applicable",
+    "apply_remedy",
     "back",
+    "bring_up",
     "candidates",
+    "cause_in",
     "check_answers",
     "choose_for_me",
     "choose_model",
     "chosen",
     "clear_progress",
+    "client_missing",
     "compute_budget",
+    "confirm",
+    "confirm_configuration",
     "connect",
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "dictate_machine",
     "edited",
     "examine",
+    "examine_trouble",
+    "exhausted",
     "extra_parts",
     "fetch_weights",
     "find_parsers",
@@ -150,25 +181,34 @@ __all__ = [
     "finish",
     "forget",
     "free_port",
+    "install_client",
+    "is_asked",
     "is_chosen",
     "is_named",
     "keep_verdict",
     "last_verdict",
     "launch",
     "load_answers",
+    "log_around",
+    "log_named",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
     "make_plan",
     "matching",
+    "may_apply",
     "measure_first_prompt",
     "model_lines",
     "name_model",
+    "named_source",
     "need",
+    "offered",
     "options_of",
     "order_of",
     "parser_edit",
     "plan_configuration",
+    "plan_exported",
+    "preview",
     "prove",
     "rate_models",
     "read_with_parsers",
@@ -182,6 +222,7 @@ __all__ = [
     "save_machine",
     "save_progress",
     "save_script",
+    "settle",
     "skip",
     "smoke_test",
     "stop_server",
@@ -195,4 +236,5 @@ __all__ = [
     "widen",
     "with_parsers",
     "write_configuration",
+    "write_fault_report",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 
@@ -17,7 +18,7 @@ from wizard.i18n import _
 from wizard.plan import LaunchPlan, PlanEdit, apply
 from wizard.runtime import Runtime, find_runtimes
 from wizard.smoke import SmokeCheck
-from wizard.smoke.exchange import Exchange
+from wizard.smoke.exchange import Line
 from wizard.smoke.finder import (
     Candidate,
     ParserSearch,
@@ -39,16 +40,17 @@ def find_parsers(journey: Journey, cancel: threading.Event) -> ParserSearch:
     Raises ServerError where the model cannot be asked, Cancelled.
     """
     server = need(journey.server)
-    exchange = Exchange(server.base_url, key_of(journey.answers), cancel)
+    line = Line(server.base_url, key_of(journey.answers), cancel)
     try:
-        call, words = raw_texts(exchange, server.model, server.max_model_len)
+        with contextlib.closing(line):
+            call, words = raw_texts(line, server.model, server.max_model_len)
     except Stopped:
         raise Cancelled(_("The search for a parser was stopped.")) from None
     search = search_parsers(
         call,
         words,
         asked_call(),
-        runtime=_installed(journey, server.version, cancel),
+        runtime=None if server.started_by == "rehearsal" else _installed(journey, server.version, cancel),
         subject=_subject(journey, call.checkpoint, cancel),
         setting=_setting(journey.plan, call.checkpoint),
         cancel=cancel,
@@ -156,13 +158,11 @@ def _subject(journey: Journey, checkpoint: str, cancel: threading.Event) -> Subj
     names += [server.model] if server is not None else []
     names += [checkpoint, journey.answers.model.id or ""]
     guess = None
-    try:
-        if checkpoint:
-            found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
-            guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
-    except WizardError:
-        # What lies on another machine says nothing here: only the order of equals suffers.
-        guess = None
+    # What lies on another machine says nothing here: only the order of equals suffers.
+    with contextlib.suppress(WizardError):
+        found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
+        names += [found.model_type, found.architecture]
+        guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
     return Subject(
         names=tuple(dict.fromkeys(name for name in names if name)),
         version=server.version if server is not None else None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -37,7 +39,15 @@ def opencode_path(journey: Journey) -> Path | None:
     if journey.scratch is not None:
         return Path(journey.scratch) / "opencode" / "opencode.json"
     path = journey.answers.opencode.path
-    return None if path is None else Path(path).expanduser()
+    return None if path is None else paths.expanded(path)
+
+
+def client_environ(journey: Journey) -> Mapping[str, str]:
+    """The environment opencode's settings are looked up in: a simulated journey has a home of its own."""
+    if journey.scratch is None:
+        return os.environ
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENCODE_", "SUDO_"))}
+    return kept | {"HOME": journey.scratch, "XDG_CONFIG_HOME": journey.scratch}
 
 
 def rehearsed(

@@ -125,7 +125,15 @@ def _undo_with(before: tuple[Undo, ...], journey: Journey) -> tuple[Undo, ...]:
     the user had. Where the user changed it in between, both entries stay.
     """
     change = journey.change
-    if change is None or not change.written:
+    if change is None:
+        return before
+    beside = tuple(
+        Undo(kind="file", path=file.path, sha256_after=file.sha256)
+        for file in change.beside
+        if file.written and file.before is None
+    )
+    before = (*before, *(entry for entry in beside if entry not in before))
+    if not change.written:
         return before
     entry = Undo(kind="file", path=change.path, backup=change.backup, sha256_after=change.sha256_after)
     if any(known == entry for known in before):

@@ -12,7 +12,7 @@ from wizard.catalog import vllm_facts
 from wizard.compat import Reason
 from wizard.errors import RefusedError, UsageError
 from wizard.fetch import Presence, presence
-from wizard.flow import client, prepare, records, serving
+from wizard.flow import client, cure, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
@@ -143,9 +143,9 @@ def chosen(journey: Journey) -> ChosenEvent:
         parser=plan.parser,
         reasoning_parser=plan.reasoning_parser,
         max_model_len=journey.budget.max_model_len if journey.budget else None,
-        limits={name: getattr(plan.limits, name) for name in ("context", "input", "output")},
+        limits={name: getattr(need(plan.limits), name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
-        download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
+        download_gib=0.0 if nothing else choice.files_gib and missing_gib(choice.files_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
         start_minutes=start_minutes(choice.weights_gib),
         reasons=choice.reasons,
@@ -196,7 +196,11 @@ def run_setup(
         consent(summary)
     records.save_progress(journey)
     emit(StepEvent(step=Step.LAUNCH.value, title=_(TITLES[Step.LAUNCH])))
-    journey = serving.launch(journey, emit, cancel)
+
+    def test(running: Journey) -> Journey:
+        return _tested(running, emit, cancel)
+
+    journey = cure.bring_up(journey, emit, test, cancel, prove=not answers.smoke.skip)
     try:
         journey = _proved(journey, emit, cancel)
         journey = _write(journey, emit, cancel, dry_run)
@@ -206,6 +210,14 @@ def run_setup(
         raise
     if journey.simulated or (journey.started_here and not answers.serve.detach):
         journey = serving.stop_server(journey)
+    return journey
+
+
+def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+    emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
+    journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    emit(SpeedEvent(speed=need(journey.smoke).speed))
+    records.keep_verdict(journey)
     return journey
 
 
@@ -230,10 +242,8 @@ def _proved(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
     if journey.answers.smoke.skip:
         emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
         return msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
-    emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-    journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
-    emit(SpeedEvent(speed=need(journey.smoke).speed))
-    records.keep_verdict(journey)
+    if journey.smoke is None:
+        journey = _tested(journey, emit, cancel)
     return _tuned(journey, emit, cancel)
 
 

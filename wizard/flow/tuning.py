@@ -10,7 +10,7 @@ import msgspec
 
 from wizard.catalog import speed_facts
 from wizard.errors import LaunchError, RefusedError, WizardError
-from wizard.flow.journey import Attempt, Cancelled, Journey, Step, forget, need
+from wizard.flow.journey import Cancelled, Journey, Step, TuningAttempt, forget, need
 from wizard.flow.qualify import smoke_test
 from wizard.flow.serving import launch, stop_server
 from wizard.flow.weights import LaunchEvent
@@ -33,7 +33,7 @@ class Trying(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
 class Tried(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="tuned"):
     """What came of leaving an option out."""
 
-    attempt: Attempt
+    attempt: TuningAttempt
 
 
 TuningEvent: TypeAlias = Trying | Tried | LaunchEvent | SmokeCheck
@@ -110,9 +110,9 @@ class _Tuning:
             self._go_back()
         self._hear(Tried(attempt=attempt))
 
-    def _attempt(self, cost: CostlyOption, edit: PlanEdit) -> Attempt:
+    def _attempt(self, cost: CostlyOption, edit: PlanEdit) -> TuningAttempt:
         best = self._best
-        attempt = Attempt(option=cost.option, before_tps=_rate(best))
+        attempt = TuningAttempt(option=cost.option, before_tps=_rate(best))
         changed = msgspec.structs.replace(
             forget(self._now, Step.LAUNCH), plan=apply(need(best.plan), edit), tuning=best.tuning
         )
@@ -144,7 +144,7 @@ class _Tuning:
                 return
 
 
-def _compared(attempt: Attempt, tested: Journey) -> Attempt:
+def _compared(attempt: TuningAttempt, tested: Journey) -> TuningAttempt:
     """Whether what came of it is better: the test passed, and a stream gets more tokens a second."""
     report, after = need(tested.smoke), _rate(tested)
     if report.verdict != "pass":

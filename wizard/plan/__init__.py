@@ -1,13 +1,16 @@
 """The launch plan, its reasons, its edits and its renderings."""
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
-from wizard.plan.edit import apply, describe, take_back
+from wizard.plan.edit import apply, describe, difference, take_back
+from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
-from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
+from wizard.plan.types import AdoptedFrom, LaunchPlan, Option, PlanEdit, PlanReason
 
 __all__ = [
     "FORMATS",
+    "AdoptedFrom",
+    "Instruction",
     "LaunchPlan",
     "Option",
     "PlanEdit",
@@ -16,7 +19,9 @@ __all__ = [
     "apply",
     "build_plan",
     "describe",
+    "difference",
     "document",
+    "instructions",
     "parse_arguments",
     "read_plan",
     "shell",

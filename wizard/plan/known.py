@@ -11,6 +11,7 @@ from wizard.compat import Reason
 from wizard.errors import nearest_hint
 from wizard.i18n import _
 from wizard.plan.types import LaunchPlan, Option, PlanReason
+from wizard.plan.words import canonical_flag
 from wizard.runtime import Runtime
 from wizard.text import one_line
 
@@ -19,18 +20,8 @@ _PARSERS = {"--tool-call-parser": "--tool-parser-plugin", "--reasoning-parser": 
 
 
 def canonical(flag: str, runtime: Runtime) -> str:
-    """A long option as vLLM itself writes it.
-
-    vLLM takes underscores for dashes, an unambiguous beginning for the whole name, and a key of a JSON option
-    behind a dot.
-    """
-    head, dot, key = flag.partition(".")
-    head = head.replace("_", "-")
-    known = runtime.flags or flag_facts().recorded.names
-    if head not in known:
-        begun = [name for name in known if name.startswith(head)]
-        head = begun[0] if len(begun) == 1 else head
-    return f"{head}{dot}{key}"
+    """A long option as the runtime writes it, see ``canonical_flag``."""
+    return canonical_flag(flag, runtime.flags)
 
 
 def judged(plan: LaunchPlan, runtime: Runtime) -> LaunchPlan:

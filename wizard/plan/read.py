@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -12,8 +13,9 @@ from wizard.catalog import vllm_facts
 from wizard.errors import CorruptDataError, UsageError
 from wizard.i18n import _
 from wizard.memory import MemoryPlan
-from wizard.plan.build import parse_arguments
-from wizard.plan.types import LaunchPlan
+from wizard.plan.types import AdoptedFrom, LaunchPlan
+from wizard.plan.words import ServerCall, read_call
+from wizard.text import HIDDEN
 
 
 class _Printed(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,12 +27,14 @@ class _Printed(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     checkpoint: str
     served_model_name: str
-    limits: Limits
+    base_url: str = "http://127.0.0.1:8000/v1"
+    limits: Limits | None = None
     memory: MemoryPlan | None = None
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):
     plan: _Printed
+    adopted_from: AdoptedFrom | None = None
 
 
 def read_plan(path: Path) -> LaunchPlan:
@@ -47,25 +51,23 @@ def read_plan(path: Path) -> LaunchPlan:
     except (msgspec.MsgspecError, RecursionError):
         pass
     try:
-        printed = msgspec.json.decode(content, type=_Document).plan
-    except (msgspec.MsgspecError, RecursionError) as error:
+        return _from_printed(msgspec.json.decode(content, type=_Document))
+    except (ValueError, RecursionError) as error:
         raise CorruptDataError(
             _("{path} is not a launch plan: {reason}.").format(path=path, reason=error),
             _("Give the plan.json of a run, or what `plan --format json` printed."),
         ) from error
-    return _from_printed(printed)
 
 
-def _from_printed(printed: _Printed) -> LaunchPlan:
-    words = printed.argv
-    serve = words.index("serve") if "serve" in words else 0
-    start = next((place for place in range(serve, len(words)) if words[place].startswith("--")), len(words))
-    options = parse_arguments(words[start:])
-    values = {option.flag: option.value for option in options}
+def _from_printed(document: _Document) -> LaunchPlan:
+    printed, origin = document.plan, document.adopted_from
+    call = read_call(printed.argv) or ServerCall(command=printed.argv, model=printed.checkpoint, options=())
+    address = urlsplit(printed.base_url)
+    values = {option.flag: option.value for option in call.options}
     return LaunchPlan(
-        command=words[:start],
-        base_options=options,
-        base_env=printed.env,
+        command=call.command,
+        base_options=call.options,
+        base_env={name: value for name, value in printed.env.items() if value != HIDDEN},
         runtime_kind=printed.runtime.get("kind") or "command",
         runtime_path=printed.runtime.get("path") or "",
         vllm_version=printed.runtime.get("version"),
@@ -74,10 +76,11 @@ def _from_printed(printed: _Printed) -> LaunchPlan:
         served_model_name=printed.served_model_name,
         parser=values.get("--tool-call-parser"),
         reasoning_parser=values.get("--reasoning-parser"),
-        host=values.get("--host") or "127.0.0.1",
-        port=int(values.get("--port") or 8000),
+        host=address.hostname or "127.0.0.1",
+        port=address.port or 8000,
         timeout_s=60 * vllm_facts().start_pace.patience_minutes,
         limits=printed.limits,
         memory=printed.memory,
         reasons=(),
+        adopted_from=origin,
     )

@@ -16,10 +16,15 @@ def shell(plan: LaunchPlan) -> str:
     words = [_assignment(name, value) for name, value in sorted(plan.env.items())]
     if plan.api_key_file is not None:
         words.append(f'VLLM_API_KEY="$(cat {shlex.quote(plan.api_key_file)})"')
+    words += [_assignment(name, "") for name in secrets_of(plan)]
     words.append(shlex.join(plan.call))
-    for option in plan.options:
-        words.append(shlex.join([option.flag] if option.value is None else [option.flag, option.value]))
+    words += [shlex.join(option.words) for option in plan.options]
     return " \\\n  ".join(words)
+
+
+def secrets_of(plan: LaunchPlan) -> tuple[str, ...]:
+    """Variables with secrets that an adopted server needs and whose values are not part of its plan."""
+    return plan.adopted_from.secrets if plan.adopted_from is not None else ()
 
 
 def _assignment(name: str, value: str) -> str:
@@ -44,9 +49,10 @@ def document(plan: LaunchPlan) -> dict[str, object]:
         "edits": plan.edits,
         "warnings": plan.warnings,
     }
-    built: dict[str, object] = msgspec.to_builtins(
-        {"plan": fields, "reasons": plan.reasons, "refused": plan.refused}
-    )
+    told: dict[str, object] = {"plan": fields, "reasons": plan.reasons, "refused": plan.refused}
+    if plan.adopted_from is not None:
+        told["adopted_from"] = plan.adopted_from
+    built: dict[str, object] = msgspec.to_builtins(told)
     return built
 
 

@@ -12,6 +12,7 @@ from wizard.budget import Limits
 from wizard.compat import Reason
 from wizard.memory import MemoryPlan
 
+AdoptedKind = Literal["pid", "container", "compose", "unit", "script", "log"]
 EditOrigin = Literal["user", "remedy", "parser finder", "read-back", "tuning", "upgrade"]
 
 
@@ -28,6 +29,13 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     flag: str
     value: str | None = None
+    more: tuple[str, ...] = ()
+    """Further values of an option that takes several."""
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The option as it stands in a command."""
+        return (self.flag,) if self.value is None else (self.flag, self.value, *self.more)
 
 
 class PlanEdit(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +50,24 @@ class PlanEdit(msgspec.Struct, frozen=True, kw_only=True):
     set: Mapping[str, str | None] = {}
     unset: tuple[str, ...] = ()
     env: Mapping[str, str | None] = {}
+
+
+class AdoptedFrom(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the plan of a server was read that somebody else started, and what could not be read there."""
+
+    kind: AdoptedKind
+    name: str
+    """The process number, container, unit or service, or the file."""
+    file: str = ""
+    """What has to be changed for another start: compose file, script, unit file; empty: there is none."""
+    manager: tuple[str, ...] = ()
+    """The program that starts it, with its own options: ``docker``, ``systemctl --user``."""
+    folder: str = ""
+    """Where it was started; relative paths of the command begin there."""
+    secrets: tuple[str, ...] = ()
+    """Variables that hold secrets there: their values were left where they are."""
+    unread: tuple[str, ...] = ()
+    """Sentences about what could not be read."""
 
 
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,40 +90,62 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     api_key_file: str | None = None
     timeout_s: float
-    limits: Limits
+    limits: Limits | None
+    """None: the window of an adopted server that does not state it."""
     memory: MemoryPlan | None
     reasons: tuple[PlanReason, ...]
     refused: tuple[Reason, ...] = ()
     warnings: tuple[Reason, ...] = ()
+    adopted_from: AdoptedFrom | None = None
+    """None: planned here."""
 
     @property
     def options(self) -> tuple[Option, ...]:
         """The options after every edit, in the order they are written."""
-        options = {option.flag: option for option in self.base_options}
+        options = list(self.base_options)
         for edit in self.edits:
-            for flag in edit.unset:
-                options.pop(flag, None)
+            options = [option for option in options if option.flag not in edit.unset]
             for flag, value in edit.set.items():
-                options[flag] = Option(flag=flag, value=value)
-        return tuple(options.values())
+                places = [place for place, option in enumerate(options) if option.flag == flag]
+                changed = Option(flag=flag, value=value)
+                if places:
+                    options[places[0]] = changed
+                    options = [option for option in options if option.flag != flag or option is changed]
+                else:
+                    options.append(changed)
+        return tuple(options)
 
     @property
     def call(self) -> tuple[str, ...]:
         """``command`` as it is started: into a container every variable of the plan is handed by its name."""
         if self.runtime_kind != "container":
             return self.command
-        image = self.command.index("serve") - 1
+        image = self._image
         handed = [f"--env={name}" for name in self.env if f"--env={name}" not in self.command]
         return (*self.command[:image], *handed, *self.command[image:])
+
+    @property
+    def _image(self) -> int:
+        """Where the image stands in the call of a container: before the words that go into it."""
+        entrypoints = [place for place, word in enumerate(self.command) if word.startswith("--entrypoint=")]
+        if not entrypoints:
+            return self.command.index("serve") - 1
+        rest = range(entrypoints[-1] + 1, len(self.command))
+        return next(place for place in rest if not self.command[place].startswith("-"))
+
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """The words that run in the container of a plan that starts one."""
+        entrypoints = [word for word in self.command if word.startswith("--entrypoint=")]
+        rest = (*self.command[self._image + 1 :], *(word for option in self.options for word in option.words))
+        return (*(word.partition("=")[2] for word in entrypoints[-1:]), *rest)
 
     @property
     def argv(self) -> tuple[str, ...]:
         """The argument list that is started."""
         words: list[str] = list(self.call)
         for option in self.options:
-            words.append(option.flag)
-            if option.value is not None:
-                words.append(option.value)
+            words += option.words
         return tuple(words)
 
     @property
@@ -116,7 +164,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     def base_url(self) -> str:
         """The OpenAI base URL a client on this machine uses."""
         host = "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host  # noqa: S104 - compared, not bound
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
+        scheme = "https" if self.flag("--ssl-certfile") else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/v1"
 
     @property
     def id(self) -> str:

@@ -21,6 +21,7 @@ class Fault:
     at: str = ""
     ending: str = ""
     answer: str = ""
+    format: str = ""
     lines: tuple[str, ...] = ()
     cure_env: str = ""
     cure_window: int = 0

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from wizard import paths
 from wizard.catalog import Engine, runtime_facts
 from wizard.child import Outcome, run_child
 from wizard.i18n import _
@@ -110,7 +111,7 @@ def version_of(image: str) -> str | None:
 def _command(engine: Engine, image: str) -> tuple[str, ...]:
     """A container's whole call, up to the image: ``serve MODEL …`` follows."""
     facts = runtime_facts().container
-    hub = os.environ.get("HF_HOME") or str(Path("~/.cache/huggingface").expanduser())
+    hub = os.environ.get("HF_HOME") or str(paths.expanded("~/.cache/huggingface"))
     options = (
         *(option.format(hub=hub) for option in facts.run),
         *(f"--env={name}" for name in facts.hand_on),

@@ -58,7 +58,7 @@ def try_parsers(
     tools: Sequence[Tool],
     setting: Setting,
     *,
-    deadline_s: float = 120.0,
+    deadline_s: float = 180.0,
     cancel: threading.Event | None = None,
 ) -> Trials:
     """Every parser of the runtime over the text of its kind, whole and streamed, with ``tools`` on offer.
@@ -94,7 +94,7 @@ def _job(
 ) -> str:
     job = {
         **msgspec.to_builtins(setting),
-        "prompt": material().call.prompt,
+        "prompt": material().find_task("tool-call").prompt,
         "tools": [{"type": "function", "function": msgspec.to_builtins(tool)} for tool in tools],
         "texts": {kind: {"text": raw.text, "prompt_ids": raw.prompt_ids} for kind, raw in texts.items()},
         "marks": [entry.marker for entry in leak_markers()],

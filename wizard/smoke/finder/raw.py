@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -10,7 +9,7 @@ import msgspec
 
 from wizard.smoke import trouble
 from wizard.smoke.answer import decode
-from wizard.smoke.exchange import Exchange
+from wizard.smoke.exchange import Exchange, Line
 from wizard.smoke.finder.types import RawText
 from wizard.smoke.material import CallTask, material
 from wizard.smoke.trouble import Trouble
@@ -58,8 +57,8 @@ class _Models(msgspec.Struct):
 class Asking:
     """Asks one served model. Every method raises Trouble, or Cancelled."""
 
-    def __init__(self, exchange: Exchange, model: str, window: int | None) -> None:
-        self._exchange = exchange
+    def __init__(self, line: Line, model: str, window: int | None) -> None:
+        self._line = line
         self._model = model
         self._window = window
 
@@ -70,7 +69,7 @@ class Asking:
 
     def words(self) -> RawText:
         """Its answer to a plain question."""
-        return self._text(material().chat.prompt, ())
+        return self._text(material().words.chat, ())
 
     def call(self, task: CallTask) -> RawText:
         """Its call of a tool; asked once more, more plainly, when the first answer does not name the tool."""
@@ -132,18 +131,17 @@ class Asking:
         return reply, reply.choices[0]
 
     def _body(self, path: str, request: dict[str, object] | None, kind: type[_Shape]) -> _Shape:
-        self._exchange.restart_clock(material().deadlines_s["tool-call"])
+        exchange = Exchange(self._line, material().find_check("tool-call").deadline_s)
         if request is None:
-            return decode(self._exchange.get(path), kind)
-        return decode(self._exchange.post(path, {"model": self._model, **request}), kind)
+            return decode(exchange.get(path), kind)
+        return decode(exchange.post(path, {"model": self._model, **request}), kind)
 
 
-def raw_texts(exchange: Exchange, model: str, window: int | None) -> tuple[RawText, RawText]:
+def raw_texts(line: Line, model: str, window: int | None) -> tuple[RawText, RawText]:
     """A call and an answer in words of the served model. Raises Trouble, or Cancelled."""
-    asking = Asking(exchange, model, window)
-    with contextlib.closing(exchange):
-        checkpoint = asking.checkpoint()
-        call, words = asking.call(material().call), asking.words()
+    asking = Asking(line, model, window)
+    checkpoint = asking.checkpoint()
+    call, words = asking.call(material().find_task("tool-call")), asking.words()
     return (
         msgspec.structs.replace(call, checkpoint=checkpoint),
         msgspec.structs.replace(words, checkpoint=checkpoint),
