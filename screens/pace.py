@@ -6,7 +6,7 @@ Like ``screens.wording``: pure, plain text, for both front ends.
 from __future__ import annotations
 
 from screens.figures import bar, count, letter, percent
-from wizard.flow import Attempt, Trying
+from wizard.flow import Trying, TuningAttempt
 from wizard.i18n import _
 from wizard.smoke import CostlyOption, Speed, StreamRate
 
@@ -47,7 +47,7 @@ def trying_line(happened: Trying) -> str:
     return texts[happened.doing].format(option=happened.option)
 
 
-def attempt_line(attempt: Attempt) -> str:
+def attempt_line(attempt: TuningAttempt) -> str:
     """What came of leaving an option out."""
     before, after = (_figure(rate) for rate in (attempt.before_tps, attempt.after_tps))
     if attempt.kept:

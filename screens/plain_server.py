@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from screens import estimates, figures, pace, results, wording
+from screens import estimates, figures, pace, parsers, results, wording
 from screens.dialogue import Dialogue
 from screens.lookups import look_at_trouble
 from screens.moves import Move, Outcome
@@ -79,10 +79,14 @@ def smoke(dialogue: Dialogue, journey: Journey) -> Outcome:
         options.append(("tune", _("Try whether it is faster without {options}").format(options=names)))
     if report.verdict == "fail":
         options = [("again", _("Test again")), ("skip", _("Go on without proof"))]
+    if report.verdict != "pass":
+        options.append(("find", _("Find the parser that fits")))
     why = [f"{check.title}: {check.evidence}" for check in report.checks if check.evidence]
     picked = dialogue.choose(_("And now?"), options, options[0][0], why)
     if picked == "tune":
         return Outcome(Move.NEXT, _tuned(dialogue, journey))
+    if picked == "find":
+        return Outcome(Move.GO, _with_parsers(dialogue, journey))
     moves = {"next": Move.NEXT, "again": Move.GO, "skip": Move.SKIP}
     return Outcome(moves[picked], journey)
 
@@ -99,6 +103,22 @@ def _tuned(dialogue: Dialogue, journey: Journey) -> Journey:
     tuned = flow.tune(journey, hear, threading.Event())
     dialogue.say(*pace.speed_lines(flow.need(tuned.smoke).speed))
     return tuned
+
+
+def _with_parsers(dialogue: Dialogue, journey: Journey) -> Journey:
+    """Try every parser over what the model writes; the one that fits goes into the plan, with a yes."""
+    dialogue.say(_("Trying every parser over what the model writes…"))
+    search = flow.find_parsers(journey, threading.Event())
+    edit = flow.parser_edit(journey, search)
+    dialogue.say(*parsers.raw_lines(search))
+    for candidate in parsers.telling(search.candidates):
+        word = wording.status_word("ok" if candidate.ok else "fail")
+        dialogue.say(f"{word}  {candidate.parser}: {candidate.detail}")
+    dialogue.say(*parsers.outcome_lines(search, edit))
+    if edit is None or not dialogue.agreed(_("Use it, and start vLLM again?"), True):
+        return journey
+    started = flow.launch(flow.edited(journey, edit), _follow(dialogue), threading.Event())
+    return flow.forget(started, Step.SMOKE)
 
 
 def opencode(dialogue: Dialogue, journey: Journey) -> Outcome:

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import threading
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import OptionList, Static
 
 from screens import pace, results
-from screens.base import COMMON_KEYS, StepScreen
+from screens.base import COMMON_KEYS
+from screens.restarting import RESTART_KEYS, RestartingScreen
 from screens.widgets.checklist import CheckList, item_at
-from screens.widgets.modals import DecideModal, ReadModal
+from screens.widgets.modals import ReadModal
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
-from wizard.smoke import CostlyOption, SmokeCheck
+from wizard.smoke import SmokeCheck, SmokeReport
 
 TITLE_WIDTH = 27
 
 
-class SmokeScreen(StepScreen, inherit_bindings=False):
+class SmokeScreen(RestartingScreen, inherit_bindings=False):
     """Do tool calls work with this server, as opencode makes them?"""
 
     STEP = Step.SMOKE
@@ -40,8 +40,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("e,v", "evidence", N_("evidence"), id="evidence"),
         Binding("r", "again", N_("test again"), id="again"),
-        Binding("t", "tune", N_("tune"), id="tune"),
-        Binding("x", "stop", N_("stop tuning"), id="stop"),
+        *RESTART_KEYS,
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
     ]
@@ -53,19 +52,10 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
             super().__init__()
             self.check = check
 
-    class Heard(Message):
-        """Tuning does something, or something came of it."""
-
-        def __init__(self, line: str) -> None:
-            super().__init__()
-            self.line = line
-
     def __init__(self, journey: Journey) -> None:
         super().__init__(journey)
         self._checks: list[SmokeCheck] = []
-        self._costs: tuple[CostlyOption, ...] = ()
-        self._tuning = False
-        self._leaving = threading.Event()
+        self._testing = True
 
     def compose_body(self) -> ComposeResult:
         """Server, checks, and the whole of the highlighted one."""
@@ -74,7 +64,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         yield Static(id="detail", markup=False)
         yield Static(id="verdict", markup=False)
         yield Static(id="speed", markup=False)
-        yield Static(id="tuning", markup=False)
+        yield Static(id="restart", markup=False)
 
     def begin(self) -> None:
         """Test, unless that was done before."""
@@ -86,20 +76,27 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.journey = flow.forget(self.journey, Step.SMOKE)
         self.show()
         self.perform(
-            _("Asking the model…"), lambda journey: flow.smoke_test(journey, self._tell_later, self.cancel)
+            _("Asking the model…"), lambda journey: flow.smoke_test(journey, self.tell_later, self.cancel)
         )
 
-    def _tell_later(self, check: SmokeCheck) -> None:
+    def tell_later(self, check: SmokeCheck) -> None:
         """A check is over; called from the thread that asks."""
         self.post_message(self.Checked(check))
 
     def show(self) -> None:
         """Draw the server and a finished test."""
         server, report = self.journey.server, self.journey.smoke
-        self._costs = flow.tunable(self.journey)
+        self.costs = flow.tunable(self.journey)
         if server is not None:
             self.query_one("#server", Static).update(results.server_line(server))
+        self._fill(report)
+        self.query_one("#restart", Static).update("\n".join(map(pace.attempt_line, self.journey.tuning)))
+        self._point_at_failure()
+
+    def _fill(self, report: SmokeReport | None) -> None:
+        """The checks of a finished test with verdict and speed; None: a test begins."""
         self._checks = []
+        self._testing = report is None
         self.query_one(CheckList).clear_options()
         for check in report.checks if report else ():
             self._add(check)
@@ -107,12 +104,10 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.query_one("#verdict", Static).update(results.smoke_summary(report) if report else "")
         lines = (*pace.speed_lines(report.speed), *pace.cost_lines(report.speed)) if report else ()
         self.query_one("#speed", Static).update("\n".join(lines))
-        self.query_one("#tuning", Static).update("\n".join(map(pace.attempt_line, self.journey.tuning)))
-        self._point_at_failure()
 
     @on(Checked)
     def _checked(self, event: Checked) -> None:
-        if self.journey.smoke is None:
+        if self._testing:
             self._add(event.check)
 
     def _add(self, check: SmokeCheck) -> None:
@@ -154,78 +149,23 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
                 ReadModal(check.title, [text for text in (check.detail, check.evidence, check.hint) if text])
             )
 
-    @work(group="tune")
-    async def action_tune(self) -> None:
-        """Ask, for it stops the server that works; then try."""
-        names = ", ".join(cost.option for cost in self._costs)
-        question = _(
-            "vLLM is stopped and started again without {options}, one after the other. Whatever does not "
-            "start, does not pass the test or is not faster is taken back. Each start takes its time."
-        ).format(options=names)
-        answers = {"tune": _("Try it"), "stay": _("Leave it as it is")}
-        if await self.app.push_screen_wait(DecideModal(_("Tune?"), question, answers)) == "tune":
-            self._tuning = True
-            self.perform(
-                _("Tuning…"),
-                lambda journey: flow.tune(journey, self._hear_later, self.cancel, self._leaving),
-            )
-
-    def _hear_later(self, happened: flow.TuningEvent) -> None:
-        """Tuning goes on; called from its thread."""
-        if isinstance(happened, flow.Trying):
-            self.post_message(self.Heard(pace.trying_line(happened)))
-        elif isinstance(happened, flow.Tried):
-            self.post_message(self.Heard(pace.attempt_line(happened.attempt)))
-
-    @on(Heard)
-    def _heard(self, event: Heard) -> None:
-        if self._tuning:
-            self.query_one("#tuning", Static).update(event.line)
-
-    def action_stop(self) -> None:
-        """Try nothing more; the plan that worked comes back."""
-        self.cancel.set()
-
-    @property
-    def half_done(self) -> bool:
-        """While tuning goes on: the server that worked is stopped."""
-        return self._tuning
-
-    async def abandon(self) -> None:
-        """Whoever leaves does not wait for the plan that worked: nothing is started again."""
-        self._leaving.set()
-        await super().abandon()
-
-    def done(self) -> None:
-        """Tuned or tested: show it."""
-        self._tuning = False
-        super().done()
-
-    def failed(self, error: BaseException) -> None:
-        """Tuning that fails as a whole leaves no server."""
-        if self._tuning:
-            self._tuning = False
-            self.journey = flow.forget(self.journey, Step.LAUNCH)
-            self.show()
-        super().failed(error)
+    def begin_anew(self) -> None:
+        """The checks of the old server are gone; its plan and its run stay until the new one is there."""
+        self._fill(None)
 
     def ready(self) -> bool:
         """Whether the test is over and did not fail; a failed one can only be skipped."""
         return self.journey.smoke is not None and self.journey.smoke.verdict != "fail"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Evidence is offered where there is some, tuning where something costs speed."""
-        if self._tuning and action in ("back", "skip", "again", "tune"):
-            return None
+        """Evidence is offered where there is some."""
+        if self.half_done:
+            return super().check_action(action, parameters)
         if action == "evidence":
             check = self._highlighted() if self.is_mounted else None
             return bool(check and check.evidence) or None
         if action == "again":
             return None if self.busy else True
-        if action == "tune":
-            return bool(self._costs) and not self.busy
-        if action == "stop":
-            return self._tuning
         if action == "skip":
             return not self.ready()
         return super().check_action(action, parameters)

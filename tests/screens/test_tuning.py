@@ -15,9 +15,9 @@ from screens.dialogue import Dialogue
 from screens.moves import Move
 from wizard import flow
 from wizard.errors import LaunchError
-from wizard.flow import Attempt, Journey, Step, Tried, Trying
+from wizard.flow import Journey, Step, Tried, Trying, TuningAttempt
 
-KEPT = Attempt(
+KEPT = TuningAttempt(
     option="--enforce-eager", started=True, passed=True, before_tps=33.4, after_tps=40.9, kept=True
 )
 LIMITED = "33.4 m tokens/s  [##########..........]  49 % of 68 c"
@@ -81,7 +81,7 @@ async def test_tuning_is_stopped_by_a_key_and_cannot_be_walked_away_from(
         await pilot.press("t")
         await see(pilot, "Try it")
         await pilot.press("enter")
-        await see(pilot, "Starting vLLM without --enforce-eager", "[x] stop tuning")
+        await see(pilot, "Starting vLLM without --enforce-eager", "[x] stop")
         await pilot.press("b", "s", "r")
         assert pilot.app.screen.half_done
         await pilot.press("x")
