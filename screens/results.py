@@ -6,7 +6,7 @@ Like ``screens.wording``: pure, plain text, for both front ends.
 from __future__ import annotations
 
 from screens.estimates import compared_lines
-from screens.figures import count, letter
+from screens.figures import count
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.flow import Journey, receipt_path
 from wizard.i18n import _
@@ -24,17 +24,13 @@ def server_line(server: Server) -> str:
 
 
 def smoke_summary(report: SmokeReport) -> str:
-    """The verdict of the live test in one sentence, with the speed it measured."""
+    """The verdict of the live test in one sentence."""
     verdicts = {
         "pass": _("PASS: tool calls work with this server."),
         "fail": _("FAIL: opencode would not work with this server."),
         "inconclusive": _("INCONCLUSIVE: the model did not show whether its calls arrive."),
     }
-    speed = report.speed
-    if speed.decode_tps is None:
-        return verdicts[report.verdict]
-    rate = _("{tps:.0f} tokens/s").format(tps=speed.decode_tps)
-    return f"{verdicts[report.verdict]} {rate}{letter('measured')}"
+    return verdicts[report.verdict]
 
 
 def change_lines(change: OpencodeChange) -> tuple[str, ...]:
