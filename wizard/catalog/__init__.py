@@ -11,7 +11,7 @@ from wizard.catalog.checkpoints import (
     checkpoint_facts,
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
-from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
+from wizard.catalog.flags import Flag, FlagFacts, flag_facts, flag_known
 from wizard.catalog.host import HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
     clear_cache,
@@ -106,7 +106,6 @@ __all__ = [
     "RouteKind",
     "Rule",
     "RuntimeFacts",
-    "Spelling",
     "StateFields",
     "StepCheck",
     "StepText",

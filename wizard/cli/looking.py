@@ -152,8 +152,8 @@ def _say_checks(found: tuple[Check, ...]) -> None:
             continue
         if check.hint:
             output.say(f"{'':<20} {check.hint}")
-        if check.command:
-            output.say(f"{'':<20} $ {check.command}")
+        for number, line in enumerate(check.command.splitlines()):
+            output.say(f"{'':<20} {' ' if number else '$'} {line}")
 
 
 def _say_reasons(made: LaunchPlan) -> None:
