@@ -207,6 +207,22 @@ def test_a_key_that_is_missing_or_wrong(
         assert {status for id, (status, _text) in found.items() if id != "opencode-key:vllm"} <= {"warn"}
 
 
+def test_another_program_beside_the_server_is_left_alone(
+    own_home: Path, address: str, doctor: Doctor
+) -> None:
+    other = Answer(json.dumps({"data": [{"id": "llama3", "owned_by": "library"}]}))
+    with answering({"/v1/models": other}) as (root, _asked):
+        document = configure(own_home, address)
+        block = document["provider"]["vllm"]
+        for name, url in (("ollama", f"{root}/v1"), ("hosted", "https://models.example.com/v1")):
+            document["provider"][name] = block | {"options": {"baseURL": url}}
+        (own_home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(document))
+        assert doctor() == {}
+    document["provider"]["ollama"]["options"]["baseURL"] = "http://127.0.0.1:9/v1"
+    (own_home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(document))
+    assert {id: status for id, (status, _text) in doctor().items()} == {"opencode-address:ollama": "warn"}
+
+
 @pytest.mark.parametrize("npm", ["", "@ai-sdk/openai"])
 def test_a_provider_of_another_package(own_home: Path, address: str, doctor: Doctor, npm: str) -> None:
     configure(own_home, address, npm=npm)
