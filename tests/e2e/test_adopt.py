@@ -14,10 +14,13 @@ from serving import vllm_server
 
 from wizard.adopt import Adopted, adopt
 from wizard.catalog import flag_facts
+from wizard.flow.serverchecks import look_for, server_checks
 
 RELEASE = tomllib.loads((Path(__file__).parent / "versions.toml").read_text())["vllm"]["version"]
+KEY = "sk-of-this-test"
 FLAGS = (
-    "--enable-auto-tool-choice --tool-call-parser=hermes --max_num_seqs 4 --api-key sk-of-this-test "
+    "--enable-auto-tool-choice --tool-call-parser=hermes --max_num_seqs 4 "
+    f"--api-key {KEY} "
     "--no-enable-prefix-caching --middleware starlette.middleware.gzip.GZipMiddleware "
     "--generation-config vllm --override-generation-config.temperature 0"
 )
@@ -65,12 +68,14 @@ def test_process_and_log_give_the_command_back(realkit: RealKit, checkpoints: Pa
         workers = leader.children(recursive=True)
         by_worker = adopt(f"pid:{workers[-1].pid}")
         by_log = adopt(f"log:{log}")
+        told = {check.id: check.status for check in server_checks(look_for(server.base_url, KEY))}
+    assert told == {"server": "ok", "server-command": "ok", "tool-choice": "ok", "tool-parser": "ok"}
     assert by_worker.plan == by_port.plan
     assert by_port.plan.env["VLLM_CPU_KVCACHE_SPACE"] == "1"
     assert by_port.plan.base_url == server.base_url
     assert (by_port.plan.vllm_version or "").partition("+")[0] == by_log.plan.vllm_version == RELEASE
     for adopted in (by_port, by_log):
-        assert "sk-of-this-test" not in repr(adopted)
+        assert KEY not in repr(adopted)
         assert "VLLM_API_KEY" in adopted.adopted_from.secrets
         assert adopted.plan.served_model_name == "tiny-hermes"
     told = asked(realkit, by_port, by_log)

@@ -158,8 +158,8 @@ def test_a_server_that_does_not_answer_is_told_once_with_its_unit(own_home: Path
     (units / "coder.service").write_text("[Service]\nExecStart=/opt/vllm/bin/vllm serve org/m\n")
     (units / "other.service").write_text("[Service]\nExecStart=/usr/bin/sleep 1\n# after vllm\n")
     found = doctor()
-    assert set(found) == {"server", "service"}
-    assert "systemctl --user start coder.service" in found["service"][1]
+    assert set(found) == {"server", "service:coder.service"}
+    assert "systemctl --user start coder.service" in found["service:coder.service"][1]
 
 
 def test_a_name_with_an_address_where_nothing_listens(
@@ -307,6 +307,14 @@ def real_vllm(tmp_path: Path) -> Iterator[Callable[..., str]]:
             "--tool-call-parser hermes",
         ),
         (("Qwen/Qwen3-8B", "--enable-auto-tool-choice", "--tool-call-parser=hermes"), "", ""),
+        (
+            (
+                *("Qwen/Qwen3-8B", "--enable-auto-tool-choice", "--tool-call-parser=mine"),
+                *("--tool-parser-plugin", "/srv/mine.py"),
+            ),
+            "",
+            "",
+        ),
     ],
 )
 def test_the_command_of_the_server_is_read_and_judged(

@@ -150,8 +150,8 @@ def _say_checks(found: tuple[Check, ...]) -> None:
         output.say(f"{words[check.status]:<5} {check.id:<14} {check.detail}")
         if check.status not in ("warn", "fail"):
             continue
-        if check.hint:
-            output.say(f"{'':<20} {check.hint}")
+        for line in check.hint.splitlines():
+            output.say(f"{'':<20} {line}")
         for number, line in enumerate(check.command.splitlines()):
             output.say(f"{'':<20} {' ' if number else '$'} {line}")
 
