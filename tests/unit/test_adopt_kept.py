@@ -117,6 +117,7 @@ def test_a_shell_in_a_container_is_looked_through(programs: Path) -> None:
     docker(programs, INSPECTED | {"Path": "/bin/bash", "Args": ["-lc", script]})
     plan = adopt("container:coder").plan
     assert plan.flag("--max-model-len") == "8192"
+    assert plan.env == {"VLLM_LOGGING_LEVEL": "DEBUG", "NCCL_DEBUG": "INFO"}
     assert plan.checkpoint == "org/m"
 
 
