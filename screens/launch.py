@@ -11,7 +11,8 @@ from textual.binding import Binding, BindingType
 from textual.widgets import ContentSwitcher, Log, Static
 
 from screens import figures, wording
-from screens.base import COMMON_KEYS, StepScreen
+from screens.base import COMMON_KEYS
+from screens.curing import CURE_ACTIONS, CURE_KEYS, CuringScreen
 from screens.widgets.failure import Failure
 from screens.widgets.live import LiveStart
 from screens.widgets.modals import DecideModal, ErrorModal
@@ -39,7 +40,7 @@ HEADLINES = {
 }
 
 
-class LaunchScreen(StepScreen, inherit_bindings=False):
+class LaunchScreen(CuringScreen, inherit_bindings=False):
     """From the reviewed plan to a server that answers."""
 
     STEP = Step.LAUNCH
@@ -53,6 +54,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
     CSS_PATH = "launch.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", N_("start vLLM"), id="start"),
+        *CURE_KEYS,
         Binding("r", "again", N_("try again"), id="again"),
         Binding("x", "stop", N_("stop"), id="stop"),
         Binding("l", "larger", N_("log larger"), id="larger"),
@@ -110,6 +112,7 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         """The server answers, or was stopped."""
         self._starting = False
         self.query_one(LiveStart).drain()
+        self.journey = flow.confirm(self.journey)
         self.show()
         if self.journey.server is None:
             self._turn_to(Pane.REVIEW)
@@ -120,9 +123,12 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
         live = self.query_one(LiveStart)
         live.drain()
         if isinstance(error, LaunchError):
-            self.query_one(Failure).show(error, live.seconds)
+            if isinstance(error, flow.StartFailed):
+                self._failure = error
+                self.journey = flow.settle(self.journey, error.diagnosis)
             self._turn_to(Pane.FAILURE)
-            self.query_one("#failure-evidence").focus()
+            self.query_one(Failure).show(error, live.seconds, self.journey)
+            self.refresh_bindings()
             return
         self._turn_to(Pane.REVIEW)
         plan = self.journey.plan
@@ -151,6 +157,8 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
                 return False
             case "again":
                 return self._pane == Pane.FAILURE
+            case _ if action in CURE_ACTIONS:
+                return self._pane == Pane.FAILURE and self.cure_key(action)
             case "widen":
                 return flow.longer_edit(self.journey) is not None and not self.busy
             case "stop":
@@ -161,6 +169,11 @@ class LaunchScreen(StepScreen, inherit_bindings=False):
             case "back" if self.busy:
                 return None
         return super().check_action(action, parameters)
+
+    def start_cured(self) -> None:
+        """Start with the remedy in the plan."""
+        self.query_one(Review).show(self.journey)
+        self.action_start()
 
     def action_widen(self) -> None:
         """Plan the longer window that vLLM measured room for; starting it stops the vLLM of now."""

@@ -49,7 +49,14 @@ def change_lines(change: OpencodeChange) -> tuple[str, ...]:
     lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
     if change.backup:
         lines.append(_("Backup: {path}").format(path=change.backup))
-    return (*lines, *change.warnings)
+    lines += [_("Also written: {path}").format(path=file.path) for file in change.beside]
+    return (*lines, *change.warnings, *change.contacts)
+
+
+def confirmed_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """What the installed opencode makes of the configuration."""
+    told = change.confirmed
+    return () if told is None else tuple(line for line in (told.detail, told.hint) if line)
 
 
 def proof_lines(proof: Proof) -> tuple[str, ...]:
@@ -62,7 +69,7 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
 def in_place(journey: Journey) -> bool:
     """Whether opencode's configuration is as it should be on disk."""
     change = journey.change
-    return change is not None and (change.written or change.action == "unchanged")
+    return change is not None and change.action != "refused" and not change.pending
 
 
 def done_lines(journey: Journey) -> tuple[str, ...]:
@@ -72,7 +79,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
     if change is not None and in_place(journey):
         typed = _("After a real set-up you would type in a project of yours:")
         typed = typed if journey.simulated else _("Type this in a project of yours:")
-        lines += [typed, f"  cd project; opencode -m {change.model}", ""]
+        lines += [typed, f"  cd project; {change.command}", ""]
     if server is not None:
         lines.append(_("vLLM answers at {url} as {model}.").format(url=server.base_url, model=server.model))
     lines += compared_lines(journey)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import msgspec
 
 from wizard import paths, receipt
+from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.receipt import Receipt
 from wizard.text import covered, inert
@@ -36,7 +38,7 @@ def render(last: Receipt) -> str:
     ]
     if last.simulated:
         lines += [_("Rehearsal on the recorded machine {name}.").format(name=last.simulated), ""]
-    lines += [_("Results"), *_listed(last.results), "", _("Answers"), *_listed(last.answers), ""]
+    lines += [_("Results"), *listed(last.results), "", _("Answers"), *listed(last.answers), ""]
     lines += [
         _("Changed files; `vllm-opencode undo` takes them back"),
         *(f"  {entry.path}" for entry in last.undo),
@@ -46,16 +48,19 @@ def render(last: Receipt) -> str:
 
 def redact(text: str) -> str:
     """The text without what identifies a person or opens a door: home folder, addresses, tokens."""
-    text = inert(text).replace(str(Path.home()), "~")
+    text = inert(text)
+    with contextlib.suppress(UsageError):
+        text = text.replace(str(paths.home()), "~")
     return covered(_ADDRESS.sub("<address>", text))
 
 
-def _listed(values: object, indent: str = "  ") -> list[str]:
+def listed(values: object, indent: str = "  ") -> list[str]:
+    """Nested tables as indented lines, a key a line."""
     built = msgspec.to_builtins(values)
     lines: list[str] = []
     for key, value in built.items() if isinstance(built, dict) else ():
         if isinstance(value, dict):
-            lines += [f"{indent}{key}:", *_listed(value, indent + "  ")]
+            lines += [f"{indent}{key}:", *listed(value, indent + "  ")]
         else:
             shown = " ".join(map(str, value)) if isinstance(value, list) else value
             lines.append(f"{indent}{key}: {shown}")

@@ -6,11 +6,7 @@ Nothing is simulated here but the model: a tiny checkpoint whose template decide
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,79 +15,12 @@ import httpx
 import pytest
 from realkit import RealKit
 from recorder import recorder
-from serving import free_port, run_opencode
+from serving import run_opencode
+from site_folder import Site
 
-SETUP_SECONDS = 420.0
 PARSER_CALLS = re.compile(
     r'^vllm:tool_call_parser_invocations_total\{[^}]*outcome="tool_call"[^}]*\} (\S+)', re.M
 )
-
-
-class Site:
-    """A home of its own for one installation, and the wizard run in it."""
-
-    def __init__(self, folder: Path, kit: RealKit, checkpoint: Path, parser: str) -> None:
-        self.home = folder / "home"
-        self.home.mkdir(parents=True)
-        self.port = free_port()
-        self.name = f"tiny-{checkpoint.name}-{self.port}"
-        self.answers = folder / "answers.toml"
-        self.answers.write_text(
-            f"""
-[runtime]
-kind = "command"
-command = [{json.dumps(str(kit.vllm))}]
-env = {{ HF_HUB_OFFLINE = "1", VLLM_CPU_KVCACHE_SPACE = "1" }}
-
-[model]
-id = "tiny/{checkpoint.name}"
-path = {json.dumps(str(checkpoint))}
-served_name = {json.dumps(self.name)}
-parser = {json.dumps(parser)}
-
-[budget]
-max_model_len = 32768
-
-[serve]
-port = {self.port}
-extra_args = ["--enforce-eager"]
-timeout_s = 300
-
-[opencode]
-binary = {json.dumps(str(kit.opencode))}
-""",
-            encoding="utf-8",
-        )
-
-    @property
-    def config(self) -> Path:
-        return self.home / ".config" / "opencode" / "opencode.json"
-
-    @property
-    def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
-
-    def wizard(self, *words: str) -> subprocess.CompletedProcess[str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-        return subprocess.run(
-            [sys.executable, "-m", "wizard", *words],
-            env=kept | {"HOME": str(self.home)},
-            cwd=Path(__file__).parents[2],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=SETUP_SECONDS,
-            check=False,
-        )
-
-    def setup(self) -> tuple[int, list[dict[str, Any]], str]:
-        """Exit code, events and standard error of the headless chain."""
-        done = self.wizard("setup", "--answers", str(self.answers), "--yes", "--json")
-        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
-
-    def listens(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
 
 @pytest.fixture(params=[("hermes", "hermes"), ("qwen3_coder", "qwen3_coder")], ids=lambda pair: pair[0])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.adopt.assemble import Found, make_adopted, runtime_of
 from wizard.adopt.process import server_of
 from wizard.adopt.script import ScriptCall, call_in, expanded, text_of, unread_of
@@ -63,7 +64,7 @@ def adopt_unit(name: str, *, of_process: int | None = None) -> Adopted:
             _("{unit} starts no vLLM in a way that can be read.").format(unit=unit.name),
             _("Start it, and name its process or its log instead: pid:N, log:F."),
         )
-    folder = Path("~/.config/systemd/user").expanduser() if unit.user else Path("/etc/systemd/system")
+    folder = paths.expanded("~/.config/systemd/user") if unit.user else Path("/etc/systemd/system")
     unknown = (*said.open, *found.open)
     origin = AdoptedFrom(
         kind="unit",
@@ -84,7 +85,7 @@ def units_of_vllm() -> tuple[tuple[str, bool], ...]:
     found: dict[str, bool] = {}
     for folder, user in _FOLDERS:
         try:
-            files = sorted(Path(folder).expanduser().glob("*.service"))
+            files = sorted(paths.expanded(folder).glob("*.service"))
         except OSError:
             continue
         for file in files:
@@ -180,7 +181,7 @@ def _specified(value: str, name: str, user: bool) -> str:
     stem = name.removesuffix(".service")
     known = {"%n": name, "%N": stem, "%p": stem.partition("@")[0], "%i": stem.partition("@")[2]}
     if user:
-        known["%h"] = str(Path.home())
+        known["%h"] = str(paths.home())
     parts = value.split("%%")
     for specifier, text in known.items():
         parts = [part.replace(specifier, text) for part in parts]
@@ -188,8 +189,8 @@ def _specified(value: str, name: str, user: bool) -> str:
 
 
 def _from_file(path: Path) -> _Named:
-    path = path.expanduser()
-    user = path.is_relative_to(Path.home()) or "user" in path.parts
+    path = paths.expanded(path)
+    user = path.is_relative_to(paths.home()) or "user" in path.parts
     return _Named(name=path.name, text=text_of(path), user=user)
 
 

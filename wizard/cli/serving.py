@@ -12,32 +12,39 @@ import typer
 
 from wizard import paths, rehearsal
 from wizard.cli import output
-from wizard.cli.fetching import show_fetch
+from wizard.cli.events import show_check, show_check_event, show_event
 from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
-from wizard.fetch import FetchEvent
-from wizard.flow import LaunchEvent, choose_model, chosen, free_port, make_plan, need, rate_models, smoke_test
+from wizard.flow import (
+    bring_up,
+    choose_model,
+    chosen,
+    free_port,
+    keep_verdict,
+    make_plan,
+    need,
+    rate_models,
+    smoke_test,
+)
 from wizard.flow import connect as connect_journey
-from wizard.flow import launch as launch_journey
 from wizard.i18n import _
 from wizard.serve import (
-    Exited,
-    Finding,
-    LogLine,
-    Measured,
-    Milestone,
-    Progress,
-    Ready,
     Run,
     is_alive,
     latest_run,
 )
 from wizard.serve import stop as stop_run
-from wizard.smoke import SmokeCheck
 
+CureOption = Annotated[
+    bool,
+    typer.Option(
+        "--cure", help=_("Apply remedies that only change the plan, three at most, and start again.")
+    ),
+]
 FOLLOW_S = 0.3
 """How often a log that is followed is looked at again."""
 
@@ -49,9 +56,11 @@ def launch(
     attach: Annotated[
         bool | None, typer.Option("--attach/--detach", help=_("Stay with the server, or leave it running."))
     ] = None,
+    cure: CureOption = False,
 ) -> int:
-    """Start vLLM. 0: it answers; 1: it did not come up or was refused."""
-    start = journey(answers, model={"id": model}, serve={"detach": None if attach is None else not attach})
+    """Start vLLM. 0: it answers; 1: it did not come up, was refused, or a cure lost the tool calls."""
+    detach = None if attach is None else not attach
+    start = journey(answers, model={"id": model}, serve={"detach": detach, "cure": "safe" if cure else None})
     planned = make_plan(choose_model(rate_models(with_runtime(start))))
     plan = need(planned.plan)
     if not planned.simulated and not plan.refused:
@@ -60,8 +69,18 @@ def launch(
         consent(question.format(command=command, size=size), yes)
     detached = planned.answers.serve.detach and not planned.simulated
     like_interrupt(hangup=not detached)
-    launched = launch_journey(planned, show_event, threading.Event())
+    cancel = threading.Event()
+    launched = bring_up(planned, show_event, lambda at: smoke_test(at, show_check_event, cancel), cancel)
     run = need(launched.run)
+    if launched.smoke is not None and launched.smoke.verdict == "fail":
+        if launched.started_here:
+            stop_run(run)
+        raise RefusedError(
+            _("vLLM answers, but its tool calls do not arrive: it was stopped again."),
+            _(
+                "The checks above say why. Find the parser that reads them: vllm-opencode diagnose {log}"
+            ).format(log=run.log),
+        )
     if detached:
         output.say(_("It goes on without this window. Stop it with: vllm-opencode stop"))
         return 0
@@ -83,50 +102,6 @@ def _attend(run: Run) -> int:
         output.say(_("Stopped."))
         return 0
     raise LaunchError(_("The server ended by itself."), _("The whole log: {log}").format(log=run.log))
-
-
-def show_event(happened: LaunchEvent) -> None:
-    """An event for whoever asked: a JSON line, or a line for a person. Log lines only with -v."""
-    if isinstance(happened, FetchEvent):
-        show_fetch(happened)
-        return
-    if isinstance(happened, LogLine) and not current().verbose:
-        return
-    if current().json:
-        output.event(happened)
-        return
-    stamp = f"{int(happened.seconds) // 60}:{int(happened.seconds) % 60:02}"
-    match happened:
-        case Milestone(title=title, detail=detail):
-            output.say(f"{stamp:>6}  OK    {_(title)}  {detail}")
-        case Progress(id=stage, done=done, total=total):
-            output.say(f"{stamp:>6}  >>    {stage} {done}/{total}")
-        case Ready(base_url=url, served_names=names, max_model_len=window):
-            output.say(f"{stamp:>6}  OK    {url}  {', '.join(names)}  {window or '?'}")
-        case Measured():
-            _say_measured(happened, stamp)
-        case Finding(text=text):
-            output.say(f"{stamp:>6}  FAIL  {text}")
-        case Exited(code=code):
-            output.say(f"{stamp:>6}        " + _("ended with exit code {code}").format(code=code))
-        case LogLine(text=text):
-            output.say(text)
-        case _:
-            pass
-
-
-def _say_measured(told: Measured, stamp: str) -> None:
-    """vLLM's own figures beside the estimate, and the longer window they leave room for."""
-    names = {"available_kv_gib": _("KV cache, GiB"), "cache_tokens": _("KV cache, tokens")}
-    for name, title in names.items():
-        truth, expected = getattr(told.vllm, name), told.estimate.get(name)
-        if truth is not None:
-            text = _("{title}: {truth:,}, expected {expected}")
-            shown = "-" if expected is None else f"{round(expected, 2):,}"
-            output.say(f"{stamp:>6}        " + text.format(title=title, truth=truth, expected=shown))
-    if told.longer is not None:
-        text = _("There is room for a longer window: --max-model-len {window}")
-        output.say(f"{stamp:>6}        " + text.format(window=told.longer))
 
 
 def status() -> int:
@@ -207,11 +182,13 @@ def smoke(
         serve={"api_key_file": api_key_file},
     )
     tested = smoke_test(connect_journey(start), show_check, threading.Event())
+    keep_verdict(tested)
     report = need(tested.smoke)
     if current().json:
         output.document(report)
     else:
         output.say(_("Verdict: {verdict}").format(verdict=report.verdict))
+        show_speed(report.speed)
     return 0 if report.verdict == "pass" else 1
 
 
@@ -224,17 +201,6 @@ def default_url(answers_file: Path | None) -> str | None:
         return None
     run = latest_run(paths.runs_dir())
     return run.base_url if run is not None and is_alive(run) else "http://127.0.0.1:8000/v1"
-
-
-def show_check(check: SmokeCheck) -> None:
-    """A smoke check for a person, as it comes in."""
-    words = {"ok": _("OK"), "warn": _("WARN"), "fail": _("FAIL"), "skip": _("SKIP")}
-    kind = "" if check.required else _(" (informative)")
-    output.say(f"{words[check.status]:<5} {check.title}{kind}: {check.detail}")
-    if check.status == "fail":
-        for line in (check.evidence, check.hint):
-            if line:
-                output.say(f"      {line}")
 
 
 def rehearse(

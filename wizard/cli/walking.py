@@ -11,11 +11,13 @@ import msgspec
 import typer
 
 from wizard.cli import output
+from wizard.cli.events import show_check, show_event
 from wizard.cli.journeys import consent, journey
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
-from wizard.cli.serving import show_check, show_event
+from wizard.cli.serving import CureOption
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed, show_tuning
 from wizard.errors import UsageError, WizardError
 from wizard.fetch import FetchProgress, FetchWaiting
 from wizard.flow import (
@@ -25,7 +27,10 @@ from wizard.flow import (
     DoneEvent,
     NoteEvent,
     ProofEvent,
+    SpeedEvent,
     StepEvent,
+    Tried,
+    Trying,
     clear_progress,
     resume,
     run_setup,
@@ -49,6 +54,7 @@ def setup(
         bool, typer.Option("--resume", help=_("Go on with the answers of last time."))
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help=_("Forget an unfinished set-up."))] = False,
+    cure: CureOption = False,
 ) -> int:
     """The whole wizard without screens. 0: proved and written; 1: refused, or something does not work."""
     if resuming and (fresh or answers is not None):
@@ -63,6 +69,10 @@ def setup(
         start = msgspec.structs.replace(start, answers=kept.answers)
     elif fresh:
         clear_progress()
+
+    if cure:
+        serve = msgspec.structs.replace(start.answers.serve, cure="safe")
+        start = msgspec.structs.replace(start, answers=msgspec.structs.replace(start.answers, serve=serve))
 
     def agree(summary: ChosenEvent) -> None:
         question = _("Start {model} and write opencode's configuration?")
@@ -103,6 +113,10 @@ def _say(happened: object) -> None:
             output.say(text)
         case CheckEvent(check=check):
             show_check(check)
+        case SpeedEvent(speed=speed):
+            show_speed(speed)
+        case Trying() | Tried():
+            show_tuning(happened)
         case ConfigEvent(path=path, action=action, diff=diff):
             output.say(f"{path}: {action}")
             output.say(diff)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -36,9 +36,17 @@ class Watch:
         plan: LaunchPlan | None = None,
         machine: Machine | None = None,
         vllm_version: str | None = None,
+        values: Mapping[str, str] | None = None,
     ) -> None:
+        """``values``: what remedies may name and neither plan nor log say, such as ``model_parser``."""
         self._plan, self._machine, self._version = plan, machine, vllm_version
+        self._values = dict(values or {})
         self._scanner = Scanner()
+
+    @property
+    def shown(self) -> int:
+        """How many lines held a signature so far: while it stands still, so do the findings."""
+        return self._scanner.found.seen
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the log; a line counts when its end has come."""
@@ -71,6 +79,7 @@ class Watch:
         plan = self._plan or _told_plan(found.start, self._version or found.facts.get("vllm"))
         facts = facts_of(found.facts, self._machine, plan, self._version)
         values = values_of(plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
+        values |= self._values
         return Situation(found, find_cause(found.records), facts, values, plan)
 
 
@@ -88,14 +97,15 @@ def diagnose_text(
     machine: Machine | None = None,
     vllm_version: str | None = None,
     exit_code: int | None = None,
+    values: Mapping[str, str] | None = None,
 ) -> Diagnosis:
     """Cause and cure in a log of vLLM or its installation, an answer of a server, or opencode's output.
 
     A file is read in pieces and only the lines worth it are kept. ``machine``, ``plan`` and ``vllm_version``
     decide between causes that say the same; ``plan`` also makes remedies concrete and drops those that change
-    nothing in it; ``exit_code`` decides where the text is silent.
+    nothing in it; ``exit_code`` decides where the text is silent; ``values`` as for ``Watch``.
     """
-    watch = Watch(plan=plan, machine=machine, vllm_version=vllm_version)
+    watch = Watch(plan=plan, machine=machine, vllm_version=vllm_version, values=values)
     for chunk in _chunks(text):
         watch.feed(chunk)
     return watch.conclude(exit_code)

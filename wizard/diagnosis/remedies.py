@@ -97,6 +97,7 @@ def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
             commands=tuple(command.format_map(values) for command in rule.commands),
             effect=_(rule.effect).format_map(values) if rule.effect else "",
             until=_(rule.until) if rule.until else "",
+            again=rule.again,
         )
     except KeyError:
         return None

@@ -37,6 +37,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """What it costs, or what it needs; empty when nothing is lost."""
     until: str = ""
     """When a workaround can go again; empty for a cure."""
+    again: bool = False
+    """Starting once more, unchanged, is the remedy."""
     instructions: tuple[Instruction, ...] = ()
     """How exactly the server is started anew with the change, where its plan is known."""
 
@@ -138,6 +140,7 @@ class RemedyRule(_Entry, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     effect: str = ""
     until: str = ""
+    again: bool = False
     between: Mapping[str, tuple[float, float]] = {}
     when: Condition = Condition()
     only_known: bool = False

@@ -84,7 +84,9 @@ class BudgetAnswers(_Section, frozen=True, kw_only=True):
 class ServeAnswers(_Section, frozen=True, kw_only=True):
     """``[serve]``: address, key and process. ``offline`` forbids downloads.
 
-    ``timeout_s`` bounds a start; unset, it follows from what is still to be downloaded.
+    ``timeout_s`` bounds a start; unset, it follows from what is still to be downloaded. ``cure``: where a
+    start or the smoke test fails, remedies that only change the plan are applied by themselves, three at most
+    (``safe``), offered (``ask``), or only told (``never``).
     """
 
     host: str = "127.0.0.1"
@@ -94,12 +96,14 @@ class ServeAnswers(_Section, frozen=True, kw_only=True):
     detach: bool = True
     timeout_s: float | None = None
     offline: bool = False
+    cure: Literal["ask", "safe", "never"] = "ask"
 
 
 class SmokeAnswers(_Section, frozen=True, kw_only=True):
-    """``[smoke]``."""
+    """``[smoke]``: ``tune`` leaves conservative options out after a passed test, and keeps what is faster."""
 
     skip: bool = False
+    tune: bool = False
 
 
 class OpencodeAnswers(_Section, frozen=True, kw_only=True):

@@ -1,14 +1,12 @@
-"""Looking at what exists: a whole set-up from host to configuration, or the text of a failure."""
+"""Looking at what exists: a whole set-up from host to configuration."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import sys
 from collections.abc import Sequence
-from pathlib import Path
 
-from wizard.diagnosis import Diagnosis, diagnose_file, diagnose_text
+from wizard import paths
 from wizard.errors import WizardError
 from wizard.flow.clientchecks import Ask, configuration_checks, is_near, program_check
 from wizard.flow.journey import Journey, need
@@ -16,34 +14,9 @@ from wizard.flow.places import opencode_path, runs_dir
 from wizard.flow.serverchecks import USUAL_URL, Found, look_for, server_checks
 from wizard.flow.serving import key_of
 from wizard.i18n import _
-from wizard.machine import Check, load_machine
+from wizard.machine import Check
 from wizard.opencode import ConfiguredModel, configured_models, resolved_key, target_file
-from wizard.plan import read_plan
 from wizard.serve import is_alive, latest_run, normal_url
-
-
-def diagnose(
-    file: str,
-    *,
-    plan: Path | None = None,
-    vllm_version: str | None = None,
-    exit_code: int | None = None,
-    simulate: str | None = None,
-) -> Diagnosis:
-    """Cause and cure of the text in a file, of the newest log of a folder, or of standard input for ``-``.
-
-    With ``plan`` (see ``wizard.plan.read_plan``) the remedies are made for that very command. ``simulate``
-    names the recorded machine the text is from; without it the text alone decides: it may be from anywhere.
-    """
-    known = None if plan is None else read_plan(plan)
-    machine = None if simulate is None else load_machine(simulate)
-    if file == "-":
-        return diagnose_text(
-            sys.stdin.buffer, plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
-        )
-    return diagnose_file(
-        Path(file).expanduser(), plan=known, machine=machine, vllm_version=vllm_version, exit_code=exit_code
-    )
 
 
 def examine(journey: Journey) -> tuple[Check, ...]:
@@ -54,6 +27,11 @@ def examine(journey: Journey) -> tuple[Check, ...]:
     """
     if journey.simulated:
         return journey.checks
+    return (*journey.checks, _runtime_check(journey), *check_configuration(journey))
+
+
+def check_configuration(journey: Journey) -> tuple[Check, ...]:
+    """The running server of the answers, and opencode's configuration against it."""
     ask = functools.cache(look_for)
     project = journey.answers.opencode.project
     version, program = program_check(journey.answers.opencode.binary)
@@ -66,9 +44,9 @@ def examine(journey: Journey) -> tuple[Check, ...]:
         client: tuple[Check, ...] = (broken,)
     else:
         main = _main_server(journey, _addresses(path, models), ask)
-        folder = None if project is None else Path(project).expanduser()
+        folder = None if project is None else paths.expanded(project)
         client = tuple(configuration_checks(path, models, main, ask, version, folder))
-    return (*journey.checks, _runtime_check(journey), *server_checks(main), program, *client)
+    return (*server_checks(main), program, *client)
 
 
 def _addresses(path: str, models: Sequence[ConfiguredModel]) -> tuple[tuple[str, str | None], ...]:

@@ -7,7 +7,7 @@ is in ``wizard.flow.steps``, and the screens, the plain questions and ``setup`` 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ from wizard.fetch import Fetched
 from wizard.flow.answers import Answers, Mode
 from wizard.machine import Check, Machine
 from wizard.opencode import OpencodeChange, PromptSize, Proof
-from wizard.plan import LaunchPlan
+from wizard.plan import LaunchPlan, PlanEdit
 from wizard.runtime import Runtime
 from wizard.serve import EngineFigures, Run, Server
 from wizard.smoke import SmokeReport
@@ -75,6 +75,37 @@ ROADS: dict[Mode, tuple[Step, ...]] = {
 """The steps each road takes."""
 
 
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A remedy that was applied to a plan against a fault, and what came of it."""
+
+    plan: str
+    """Fingerprint of the plan without any remedy."""
+    fault: str
+    remedy: str
+    """Fingerprint of the remedy."""
+    title: str
+    edit: PlanEdit | None
+    """None: vLLM was started once more, unchanged."""
+    outcome: Literal["tried", "helped", "failed", "changed"] = "tried"
+    """``failed``: the same fault came again; ``changed``: another one came."""
+    when: str
+
+
+class TuningAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A conservative option that was left out to see whether a stream gets more tokens a second."""
+
+    option: str
+    started: bool = False
+    passed: bool = False
+    """Whether the smoke test passed without it."""
+    before_tps: float | None = None
+    after_tps: float | None = None
+    kept: bool = False
+    """It stays out; else the plan is as it was."""
+    why: str = ""
+    """Why it is not kept."""
+
+
 class Journey(msgspec.Struct, frozen=True, kw_only=True):
     """Where somebody is, what was answered, and the result of each step so far.
 
@@ -95,6 +126,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     """opencode's first prompt, once it was measured; the model's name chooses between its own prompts."""
     budget: Budget | None = None
     plan: LaunchPlan | None = None
+    attempts: tuple[Attempt, ...] = ()
+    """What was tried against faults since the last start that went well, oldest first."""
     fetched: Fetched | None = None
     """What was downloaded for this journey; None: everything was there."""
     run: Run | None = None
@@ -104,6 +137,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     figures: EngineFigures | None = None
     """What the running server says it has for the KV cache."""
     smoke: SmokeReport | None = None
+    tuning: tuple[TuningAttempt, ...] = ()
+    """What was tried to make the server faster; it belongs to the plan."""
     change: OpencodeChange | None = None
     proof: Proof | None = None
     diagnosis: Diagnosis | None = None
@@ -125,7 +160,7 @@ _RESULTS: dict[Step, dict[str, object]] = {
     Step.MACHINE: {"machine": None, "checks": ()},
     Step.RUNTIME: {"runtimes": (), "runtime": None},
     Step.MODEL: {"rows": (), "choice": None, "prompt": None, "fetched": None},
-    Step.BUDGET: {"budget": None, "plan": None},
+    Step.BUDGET: {"budget": None, "plan": None, "tuning": ()},
     Step.LAUNCH: {"server": None, "figures": None},
     Step.SMOKE: {"smoke": None},
     Step.OPENCODE: {"change": None, "proof": None},

@@ -16,13 +16,16 @@ import msgspec
 
 from wizard.budget import Limits
 from wizard.catalog import Model, find_model
+from wizard.diagnosis import UNRECOGNISED, diagnose_text
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow.answers import Answers, key_variable
+from wizard.flow.hearing import Found, Listening, StartFailed, failure, known_values
 from wizard.flow.journey import Cancelled, Journey, need
 from wizard.flow.places import prepare, rehearsed, runs_dir
 from wizard.flow.prompt import limits_here
 from wizard.flow.readback import comparison, with_figures
 from wizard.flow.weights import LaunchEvent, bring_weights
+from wizard.flow.yardstick import rehearsed_pace
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
 from wizard.serve import (
@@ -66,7 +69,7 @@ def launch(journey: Journey, emit: Callable[[LaunchEvent], None], cancel: thread
     journey = prepare(journey)
     started = plan
     if journey.simulated:
-        started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault)
+        started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault, rehearsed_pace(journey))
     run = _alive_run(journey, started)
     if run is None:
         journey = bring_weights(journey, emit, cancel)
@@ -74,8 +77,8 @@ def launch(journey: Journey, emit: Callable[[LaunchEvent], None], cancel: thread
     try:
         if run is None:
             with _uninterrupted():
-                run = start(started, runs_dir(journey))
-        _follow_until_ready(run, plan.timeout_s, emit, cancel)
+                run = _start(started, journey)
+        _follow_until_ready(run, plan.timeout_s, Listening(journey, plan), emit, cancel)
         server = probe_server(run.base_url, model=run.served_model_name, api_key=key_of(journey.answers))
     except BaseException:
         if run is not None and ours:
@@ -127,26 +130,50 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _start(plan: LaunchPlan, journey: Journey) -> Run:
+    """Start vLLM. A taken port is a fault like those in a log, and has the same remedies."""
+    try:
+        return start(plan, runs_dir(journey))
+    except LaunchError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        said = f"OSError: {error.__cause__}"
+        found = diagnose_text(said, plan=plan, machine=journey.machine, values=known_values(journey))
+        raise StartFailed(error.message, error.hint, (said,), found=found) from error
+
+
 def _follow_until_ready(
-    run: Run, timeout_s: float, emit: Callable[[Event], None], cancel: threading.Event
+    run: Run, timeout_s: float, listening: Listening, emit: Callable[[Event], None], cancel: threading.Event
 ) -> None:
-    finding: Finding | None = None
-    for event in follow(run, timeout_s=timeout_s, cancel=cancel):
-        emit(event)
+    """Raises StartFailed when vLLM ends or does not answer in time, Cancelled.
+
+    What vLLM itself said last is only told where the diagnosis knows no better.
+    """
+    said: Finding | None = None
+    exited: Exited | None = None
+    seconds = 0.0
+    for event in follow(run, timeout_s=timeout_s, cancel=cancel, listener=listening.hear):
+        seconds = event.seconds
+        if isinstance(event, Found) or not isinstance(event, Finding | Exited):
+            emit(event)
         if isinstance(event, Ready):
             return
-        if isinstance(event, Finding):
-            finding = event
+        if isinstance(event, Finding) and not isinstance(event, Found):
+            said = event
         if isinstance(event, Exited):
+            exited = event
             break
     if cancel.is_set():
         raise Cancelled(_("The start was stopped."))
-    text = finding.text if finding else _("vLLM ended without a word.")
-    raise LaunchError(
-        _("vLLM did not come up: {reason}").format(reason=text),
-        finding.hint if finding and finding.hint else _("The whole log: {log}").format(log=run.log),
-        evidence=finding.evidence if finding else (),
-    )
+    whole, fresh = listening.conclude(exited.code if exited else None, seconds)
+    for found in fresh:
+        emit(found)
+    known = any(one.severity == "error" and one.fault != UNRECOGNISED for one in whole.findings)
+    if said is not None and not known:
+        emit(said)
+    if exited is not None:
+        emit(exited)
+    raise failure(whole, said, run)
 
 
 def read_back(journey: Journey) -> Journey:

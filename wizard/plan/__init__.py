@@ -1,7 +1,7 @@
 """The launch plan, its reasons, its edits and its renderings."""
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
-from wizard.plan.edit import apply, describe, take_back
+from wizard.plan.edit import apply, describe, difference, take_back
 from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
@@ -19,6 +19,7 @@ __all__ = [
     "apply",
     "build_plan",
     "describe",
+    "difference",
     "document",
     "instructions",
     "parse_arguments",

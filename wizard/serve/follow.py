@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from wizard.errors import ServerError, UsageError
@@ -27,10 +27,22 @@ _ASK_EVERY_S = 1.0
 _KEPT_LINES = 2000
 _EVIDENCE_LINES = 12
 _TEXT_LIMIT = 600
+_HEARD_AT_ONCE = 512
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
+Listener = Callable[[Sequence[tuple[int, str]], float], Iterable[Event]]
+"""Is told the lines of each look at the log, with their numbers, and the seconds since the start; what it
+makes of them is told with the rest: so a diagnosis, which this room does not know, speaks while vLLM runs."""
 
-def follow(run: Run, *, timeout_s: float, cancel: threading.Event, read_log: bool = True) -> Iterator[Event]:
+
+def follow(
+    run: Run,
+    *,
+    timeout_s: float,
+    cancel: threading.Event,
+    read_log: bool = True,
+    listener: Listener | None = None,
+) -> Iterator[Event]:
     """What happens to a run, as it happens, from the first line of its log on.
 
     Ends after Exited; after a Finding ``timeout`` when the server does not answer within ``timeout_s`` of
@@ -38,12 +50,13 @@ def follow(run: Run, *, timeout_s: float, cancel: threading.Event, read_log: boo
     these, so a caller that only waits for readiness leaves then. With ``read_log`` false the log is read only
     to explain a failure.
     """
-    return _Follower(run, timeout_s).events(cancel, read_log)
+    return _Follower(run, timeout_s, listener).events(cancel, read_log)
 
 
 class _Follower:
-    def __init__(self, run: Run, timeout_s: float) -> None:
+    def __init__(self, run: Run, timeout_s: float, listener: Listener | None) -> None:
         self._run = run
+        self._listener = listener
         self._timeout_s = timeout_s
         self._tail = LogTail(Path(run.log))
         self._milestones = Milestones()
@@ -81,11 +94,20 @@ class _Follower:
         return round(max(0.0, time.time() - self._run.started_at), 3)
 
     def _read(self, final: bool) -> Iterator[Event]:
+        heard: list[tuple[int, str]] = []
         for number, text in self._tail.read(final=final):
             self._kept.append((number, text))
+            heard.append((number, text))
             seconds = self._seconds()
             yield LogLine(seconds=seconds, number=number, text=text)
             yield from self._milestones.read(text, seconds)
+            if len(heard) >= _HEARD_AT_ONCE:
+                yield from self._hear(heard)
+                heard = []
+        yield from self._hear(heard)
+
+    def _hear(self, lines: list[tuple[int, str]]) -> Iterable[Event]:
+        return self._listener(lines, self._seconds()) if self._listener is not None and lines else ()
 
     def _ask(self) -> Server | None:
         """The server, once it answers. One that is not ours does not count: ours lives and knows its name."""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from wizard.errors import KeyRefusedError, NotVllmError, ServerError, UnknownNameError, UsageError
-from wizard.http import TooLateError, bounded, client, server_root
+from wizard.http import TooLateError, bounded, client, is_loopback, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
 from wizard.text import one_line
@@ -148,7 +148,11 @@ def _get(http: httpx.Client, url: str, path: str) -> _Reply:
     except httpx.ConnectError as error:
         raise ServerError(
             _("Nothing answers at {url}: {reason}.").format(url=url, reason=one_line(str(error), 120)),
-            _("Is vLLM running, and is this its address and port? It listens only once it is ready."),
+            _("Is vLLM running, and is this its address and port? It listens only once it is ready.")
+            if is_loopback(url)
+            else _(
+                "Is vLLM up there, started with --host 0.0.0.0, and does the firewall let the port through?"
+            ),
         ) from error
     except httpx.TimeoutException as error:
         raise _too_late(url) from error

@@ -1,0 +1,179 @@
+"""The failures people really have, made with a real vLLM: named from its own output, cured, started to green.
+
+Two set-ups run side by side, each with several faults one after the other, so that few starts are needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+from realkit import RealKit
+from site_folder import PROJECT, SETUP_SECONDS, Site
+
+AT_ONCE = int(os.environ.get("VLLM_OPENCODE_E2E_SERVERS", "2"))
+"""Servers that run side by side; each takes 3 GB of memory."""
+Events = list[dict[str, Any]]
+
+
+@dataclass
+class Cured:
+    """A set-up that was left to cure itself."""
+
+    site: Site
+    code: int = -1
+    events: Events = field(default_factory=list)
+    errors: str = ""
+
+    @property
+    def cures(self) -> Events:
+        return [event for event in self.events if event["event"] == "cure"]
+
+    @property
+    def argv(self) -> list[str]:
+        """The command of the server that runs in the end, as the system knows it."""
+        record = sorted(self.site.home.rglob("run.json"))[-1]
+        return psutil.Process(json.loads(record.read_text(encoding="utf-8"))["pid"]).cmdline()
+
+
+def run(site: Site, meddle: Callable[[Site, dict[str, Any]], None]) -> Cured:
+    """``setup --cure``, and somebody who gets in its way: ``meddle`` sees each event as it comes."""
+    done = Cured(site)
+    words = ["setup", "--answers", str(site.answers), "--yes", "--json", "-v", "--cure"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "wizard", *words],
+        env=site.environment,
+        cwd=PROJECT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = threading.Timer(SETUP_SECONDS, process.kill)
+    deadline.start()
+    assert process.stdout is not None
+    assert process.stderr is not None
+    for line in process.stdout:
+        done.events.append(json.loads(line))
+        meddle(site, done.events[-1])
+    done.errors = process.stderr.read()
+    done.code = process.wait()
+    deadline.cancel()
+    return done
+
+
+def taking_the_port(holder: socket.socket) -> Callable[[Site, dict[str, Any]], None]:
+    """Once the window is cured, another program is faster: it listens on the port before vLLM does."""
+    armed = []
+
+    def meddle(site: Site, event: dict[str, Any]) -> None:
+        if event["event"] == "cure" and event["fault"] == "window-over-model":
+            armed.append(True)
+        elif armed and event["event"] == "log":
+            holder.bind(("127.0.0.1", site.port))
+            holder.listen()
+            armed.clear()
+
+    return meddle
+
+
+def killing_the_engine() -> Callable[[Site, dict[str, Any]], None]:
+    """The first engine is killed as the kernel does it when memory is short, while it loads the weights."""
+    killed = []
+
+    def meddle(site: Site, event: dict[str, Any]) -> None:
+        if killed or event["event"] != "log":
+            return
+        engine = re.search(r"\(EngineCore(?:_\S+)? pid=(\d+)\)", event["text"])
+        if engine is not None:
+            killed.append(int(engine[1]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    return meddle
+
+
+@pytest.fixture(scope="module")
+def both(
+    realkit: RealKit, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Cured, Cured]]:
+    """A long window, a taken port and missing tool calls; beside it a killed engine and a wrong parser."""
+    folder = tmp_path_factory.mktemp("cures")
+    first = Site(
+        folder / "first",
+        realkit,
+        checkpoints / "hermes",
+        "hermes",
+        extra=("--max-model-len", "4000000", "--no-enable-auto-tool-choice"),
+        proof=False,
+    )
+    second = Site(folder / "second", realkit, checkpoints / "qwen3_coder", "hermes", proof=False)
+    with socket.socket() as holder, ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+        pair = (
+            pool.submit(run, first, taking_the_port(holder)),
+            pool.submit(run, second, killing_the_engine()),
+        )
+        wait(pair)
+    yield pair[0].result(), pair[1].result()
+    for site in (first, second):
+        site.wizard("stop")
+
+
+def test_a_long_window_a_taken_port_and_missing_tool_calls(both: tuple[Cured, Cured]) -> None:
+    done = both[0]
+    assert done.code == 0, done.errors
+    assert [cure["fault"] for cure in done.cures] == ["window-over-model", "port-in-use", "tool-choice-off"]
+    assert done.events[-1]["receipt"]["results"]["smoke"] == "pass"
+    assert f"--port {done.site.port + 1}" in " ".join(done.argv)
+    assert "--no-enable-auto-tool-choice" not in done.argv
+    assert "--enable-auto-tool-choice" in done.argv
+    # The window is the one that vLLM itself named in its refusal.
+    said = next(
+        event["text"] for event in done.events if "is greater than the derived" in event.get("text", "")
+    )
+    limit = re.search(r"max_position_embeddings=(\d+)", said)
+    assert limit is not None
+    assert done.argv[done.argv.index("--max-model-len") + 1] == limit[1]
+
+
+def test_a_killed_engine_and_a_wrong_parser(both: tuple[Cured, Cured]) -> None:
+    done = both[1]
+    assert done.code == 0, done.errors
+    assert len(done.cures) == 2
+    assert done.cures[0]["fault"] in ("killed", "engine-died")
+    assert done.cures[0]["difference"] == []
+    assert done.cures[1]["difference"] == ["- --tool-call-parser hermes", "+ --tool-call-parser qwen3_coder"]
+    assert done.events[-1]["receipt"]["results"]["smoke"] == "pass"
+    assert done.argv[done.argv.index("--tool-call-parser") + 1] == "qwen3_coder"
+
+
+def test_a_finding_is_told_before_vllm_has_ended(both: tuple[Cured, Cured]) -> None:
+    told = [event["event"] for event in both[0].events]
+    assert told.index("finding") < told.index("exited")
+
+
+def test_a_name_that_is_not_served_is_named_with_the_one_that_is(both: tuple[Cured, Cured]) -> None:
+    done = both[1]
+    url = f"{done.site.base_url}/chat/completions"
+    asked = {"model": "qwen3-coder-typo", "messages": [{"role": "user", "content": "Hello"}]}
+    answer = httpx.post(url, json=asked, trust_env=False, timeout=30)
+    assert answer.status_code == 404
+    found = done.site.wizard("diagnose", "-", "--json", typed=answer.text)
+    assert found.returncode == 1
+    first = json.loads(found.stdout)["findings"][0]
+    assert first["fault"] == "served-name-unknown"
+    cured = done.site.wizard("smoke", "--base-url", done.site.base_url, "--json")
+    assert json.loads(cured.stdout)["verdict"] == "pass"

@@ -1,0 +1,184 @@
+"""A start that fails is explained while it fails, cured, and what did not help is not tried again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from wizard import flow
+from wizard.diagnosis import Diagnosis, Finding, Remedy
+from wizard.errors import LaunchError, UsageError
+from wizard.flow import Journey, StartFailed, answers_from, free_port, serving
+from wizard.flow.cure import Cured
+from wizard.flow.hearing import Found, Listening
+from wizard.serve import Exited
+
+Run = Callable[..., tuple[Journey, list[object]]]
+
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The stand-in server starts without acting the wait, and scratch folders stay in the test's own."""
+    monkeypatch.setattr(serving, "REHEARSAL_PACE_S", 0.0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+def planned(fault: str | None = None, cure: str = "safe", **serve: object) -> Journey:
+    """A rehearsal on a DGX Spark, planned and not started."""
+    raw = {
+        "start": {"mode": "rehearse"} | ({"fault": fault} if fault else {}),
+        "serve": {"port": free_port(), "cure": cure} | serve,
+    }
+    journey = flow.find_runtime(
+        flow.look_at_machine(Journey(answers=answers_from(raw, "test")), thorough=False)
+    )
+    return flow.make_plan(flow.choose_model(flow.rate_models(journey)))
+
+
+def bring_up(journey: Journey) -> tuple[Journey, list[object]]:
+    events: list[object] = []
+    done = flow.bring_up(journey, events.append, _untested, threading.Event())
+    return done, events
+
+
+def failed(finding: Finding) -> Diagnosis:
+    return Diagnosis(verdict="failed", findings=(finding,), lines=1, bytes=1)
+
+
+def _untested(journey: Journey) -> Journey:
+    raise AssertionError("no remedy touched tool calls")
+
+
+def stand_ins() -> list[psutil.Process]:
+    return [
+        process
+        for process in psutil.Process().children(recursive=True)
+        if process.status() != psutil.STATUS_ZOMBIE and "wizard.rehearsal" in process.cmdline()
+    ]
+
+
+def test_a_window_that_does_not_fit_is_cured_to_the_one_vllm_named() -> None:
+    done, events = bring_up(planned("too-long"))
+    flow.stop_server(done)
+    found = next(event for event in events if isinstance(event, Found))
+    cured = next(event for event in events if isinstance(event, Cured))
+    assert found.code == cured.fault == "kv-cache-too-small"
+    assert events.index(found) < next(
+        place for place, event in enumerate(events) if isinstance(event, Exited)
+    ), "told while vLLM dies"
+    # What the stand-in's log states as the longest that fits.
+    assert cured.difference[-1] == "+ --max-model-len 24576"
+    assert done.server is not None
+    assert done.server.max_model_len == 24576
+    assert done.budget is not None
+    assert done.budget.opencode.context <= 24576
+    assert done.attempts == ()
+    assert stand_ins() == []
+
+
+@pytest.mark.parametrize("cure", ["ask", "never"])
+def test_without_a_yes_nothing_is_applied(cure: str) -> None:
+    with pytest.raises(StartFailed) as caught:
+        bring_up(planned("too-long", cure))
+    assert "does not fit" in caught.value.message
+    assert caught.value.diagnosis.findings[0].remedies
+    assert stand_ins() == []
+
+
+def test_what_did_not_help_is_taken_back_and_not_offered_again() -> None:
+    journey = planned()
+    first = Remedy(title="fewer", kind="flag", set={"--max-num-seqs": "16"})
+    second = Remedy(title="eager", kind="flag", set={"--enforce-eager": None}, effect="slower")
+    finding = Finding(
+        fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(first, second)
+    )
+    found = failed(finding)
+    before = journey.plan
+    journey = flow.apply_remedy(flow.settle(journey, found), finding, first)
+    assert journey.plan is not None
+    assert journey.plan.flag("--max-num-seqs") == "16"
+    journey = flow.settle(journey, found)
+    assert journey.plan == before
+    assert flow.offered(journey, finding) == (second,)
+    later = planned(port=journey.answers.serve.port)
+    assert flow.offered(msgspec.structs.replace(later, scratch=journey.scratch), finding) == (second,)
+
+
+def test_another_fault_leaves_the_remedy_in_place() -> None:
+    journey = planned()
+    remedy = Remedy(title="eager", kind="flag", set={"--enforce-eager": None})
+    finding = Finding(fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(remedy,))
+    other = msgspec.structs.replace(finding, fault="G")
+    journey = flow.apply_remedy(
+        flow.settle(journey, failed(finding)),
+        finding,
+        remedy,
+    )
+    journey = flow.settle(journey, Diagnosis(verdict="failed", findings=(other,), lines=1, bytes=1))
+    assert journey.plan is not None
+    assert "--enforce-eager" in journey.plan.argv
+    assert journey.attempts[-1].outcome == "changed"
+
+
+def test_after_three_attempts_nothing_more_is_applied() -> None:
+    journey = planned()
+    remedies = tuple(
+        Remedy(title=str(number), kind="flag", set={"--max-num-seqs": str(number)}) for number in range(1, 6)
+    )
+    finding = Finding(fault="F", severity="error", title="f", cause="c", evidence=(), remedies=remedies)
+    found = failed(finding)
+    for number in range(3):
+        journey = flow.settle(journey, found)
+        assert flow.may_apply(journey, remedies[number])
+        journey = flow.apply_remedy(journey, finding, flow.offered(journey, finding)[0])
+    journey = flow.settle(journey, found)
+    assert flow.offered(journey, finding) == remedies[3:]
+    assert not flow.may_apply(journey, remedies[3])
+
+
+def test_a_remedy_outside_the_plan_is_never_carried_out() -> None:
+    journey = planned()
+    remedy = Remedy(title="Add swap", kind="os", commands=("sudo swapon /swapfile",))
+    finding = Finding(fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(remedy,))
+    with pytest.raises(UsageError, match="sudo swapon"):
+        flow.apply_remedy(journey, finding, remedy)
+
+
+def test_a_port_taken_before_the_start_is_a_fault_like_any_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    journey = planned(cure="ask")
+    assert journey.plan is not None
+    refusal = OSError(98, "Address already in use")
+
+    def taken(*given: object) -> None:
+        raise LaunchError("Port 8000 is taken.") from refusal
+
+    monkeypatch.setattr(serving, "start", taken)
+    with pytest.raises(StartFailed) as caught:
+        bring_up(journey)
+    finding = flow.cause_in(caught.value.diagnosis)
+    assert finding is not None
+    assert finding.fault == "port-in-use"
+    remedy = next(one for one in flow.offered(journey, finding) if flow.applicable(one))
+    cured = flow.apply_remedy(flow.settle(journey, caught.value.diagnosis), finding, remedy)
+    assert cured.plan is not None
+    assert cured.plan.port == journey.plan.port + 1
+    assert cured.plan.base_url.endswith(f":{journey.plan.port + 1}/v1")
+
+
+def test_lines_keep_the_numbers_of_the_file_behind_a_progress_bar() -> None:
+    journey = planned()
+    assert journey.plan is not None
+    listening = Listening(journey, journey.plan)
+    bar = [
+        (4, f"Loading safetensors checkpoint shards: {percent}% Completed") for percent in range(0, 100, 10)
+    ]
+    failure = (9, "RuntimeError: Triton Error [CUDA]: operation not permitted")
+    told = [*listening.hear([(1, "INFO start"), *bar], 0.1), *listening.hear([failure], 0.2)]
+    assert [event.finding.evidence[0].line for event in told if isinstance(event, Found)] == [9]
