@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 
 from screens import results
 from screens.base import COMMON_KEYS, StepScreen
+from screens.moves import Move
 from screens.widgets.checklist import CheckList, item_at
 from screens.widgets.modals import ReadModal
 from wizard import flow
@@ -37,6 +38,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("v", "evidence", N_("evidence"), id="evidence"),
         Binding("r", "again", N_("test again"), id="again"),
+        Binding("h", "helps", N_("what helps"), id="helps"),
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
     ]
@@ -89,6 +91,11 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.query_one("#verdict", Static).update(results.smoke_summary(report) if report else "")
         self._point_at_failure()
 
+    def done(self) -> None:
+        """The test is over; one that passed also says that the last remedy helped."""
+        self.journey = flow.confirm(self.journey)
+        super().done()
+
     @on(Checked)
     def _checked(self, event: Checked) -> None:
         if self.journey.smoke is None:
@@ -130,12 +137,20 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
                 ReadModal(check.title, [text for text in (check.detail, check.evidence, check.hint) if text])
             )
 
+    def action_helps(self) -> None:
+        """Back to the launch, with the remedies for what the test showed."""
+        self.finish(Move.GO, flow.with_smoke_fault(self.journey))
+
     def ready(self) -> bool:
         """Whether the test is over and did not fail; a failed one can only be skipped."""
         return self.journey.smoke is not None and self.journey.smoke.verdict != "fail"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Evidence is offered where there is some."""
+        if action == "helps":
+            report = self.journey.smoke
+            planned = self.journey.plan is not None and self.journey.started_here
+            return planned and report is not None and report.verdict == "fail" and not self.busy
         if action == "evidence":
             check = self._highlighted() if self.is_mounted else None
             return bool(check and check.evidence) or None

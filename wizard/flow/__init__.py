@@ -16,7 +16,17 @@ from wizard.flow.answers import (
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
 from wizard.flow.client import plan_configuration, prove, write_configuration
-from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
+from wizard.flow.cure import (
+    Cured,
+    apply_remedy,
+    bring_up,
+    cause_in,
+    confirm,
+    may_apply,
+    preview,
+    settle,
+    with_smoke_fault,
+)
 from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.hearing import Found, StartFailed
@@ -194,6 +204,7 @@ __all__ = [
     "undo",
     "weights_on_disk",
     "widen",
+    "with_smoke_fault",
     "write_configuration",
     "write_fault_report",
 ]
