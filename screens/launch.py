@@ -161,6 +161,8 @@ class LaunchScreen(CuringScreen, inherit_bindings=False):
                 return False
             case "again":
                 return self._pane == Pane.FAILURE
+            case "copy":
+                return self._pane != Pane.FAILURE
             case _ if action in CURE_ACTIONS:
                 return self._pane == Pane.FAILURE and self.cure_key(action)
             case "widen":
