@@ -92,6 +92,7 @@ def still(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         "write_configuration",
         "prove",
         "diagnose",
+        "examine_trouble",
         "choose_for_me",
     ):
         monkeypatch.setattr(flow, name, missing)

@@ -283,8 +283,8 @@ def test_the_input_ends_while_a_server_runs(still: pytest.MonkeyPatch) -> None:
 
 
 def test_diagnosing_ends_the_road(still: pytest.MonkeyPatch) -> None:
-    still.setattr(flow, "diagnose", lambda file: journeys.DIAGNOSIS)
-    code, person, _wizard = walk(journeys.diagnosing())
+    still.setattr(flow, "examine_trouble", lambda journey, cancel: journey)
+    code, person, _wizard = walk(journeys.diagnosing(), "3")
     assert code == 0
     assert "FAILED: here is why. (412 lines read)" in person.text
     assert "  line 412  RuntimeError: Triton Error [CUDA]: operation not permitted" in person.read_lines

@@ -25,7 +25,17 @@ from wizard.flow.client import (
     prove,
     write_configuration,
 )
-from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
+from wizard.flow.cure import (
+    Cured,
+    apply_remedy,
+    bring_up,
+    cause_in,
+    confirm,
+    may_apply,
+    preview,
+    settle,
+    with_smoke_fault,
+)
 from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
@@ -235,6 +245,7 @@ __all__ = [
     "weights_on_disk",
     "widen",
     "with_parsers",
+    "with_smoke_fault",
     "write_configuration",
     "write_fault_report",
 ]
