@@ -49,8 +49,22 @@ def change_lines(change: OpencodeChange) -> tuple[str, ...]:
     lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
     if change.backup:
         lines.append(_("Backup: {path}").format(path=change.backup))
-    lines += [_("Also written: {path}").format(path=file.path) for file in change.beside]
-    return (*lines, *change.warnings, *change.contacts)
+    if change.beside:
+        names = ", ".join(file.path.replace("\\", "/").rpartition("/")[2] for file in change.beside)
+        lines.append(_("Also written: {names}").format(names=names))
+    if change.contacts:
+        lines.append(_("Nothing leaves the house, save for what ? names."))
+    return (*lines, *change.warnings)
+
+
+def why_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """Why each key is set, with its source; and whom opencode may contact, where nothing was to go out."""
+    lines = [
+        _("{key}: {why} [{source}]").format(key=reason.key, why=reason.why, source=reason.source)
+        for reason in change.reasons
+    ]
+    beside = [_("{path}: {purpose}").format(path=file.path, purpose=file.purpose) for file in change.beside]
+    return (*change.contacts, *beside, *lines)
 
 
 def confirmed_lines(change: OpencodeChange) -> tuple[str, ...]:

@@ -49,7 +49,7 @@ from wizard.flow.journey import (
     need,
     skip,
 )
-from wizard.flow.places import free_port, receipt_path
+from wizard.flow.places import free_port, project_folder, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
@@ -193,6 +193,7 @@ __all__ = [
     "plan_configuration",
     "plan_exported",
     "preview",
+    "project_folder",
     "prove",
     "rate_models",
     "read_with_parsers",
