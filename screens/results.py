@@ -108,7 +108,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
         lines += [_("Receipt:        {path}").format(path=receipt_path(journey)), ""]
         if run is not None:
             lines.append(_("Stop vLLM:      {command}").format(command="vllm-opencode stop"))
-        if change is not None and change.written:
+        if change is not None and change.touched:
             lines.append(_("Undo all:       {command}").format(command="vllm-opencode undo"))
     proof = proof_lines(journey.proof) if journey.proof else ()
     return (*lines, "", *proof)

@@ -169,3 +169,12 @@ def test_an_old_opencode_downloads_a_program() -> None:
     old = msgspec.structs.replace(REQUEST, opencode_version="1.14.41")
     assert any("ripgrep" in text for text in plan_change(old, target_file()).contacts)
     assert not any("ripgrep" in text for text in plan_change(REQUEST, target_file()).contacts)
+
+
+def test_the_program_on_windows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wizard.opencode.private.sys.platform", "win32")
+    (starter,) = (file for file in plan(home).beside if "private" in file.path)
+    assert starter.path == f"{home}/.config/opencode/opencode-private.cmd"
+    lines = starter.data.decode().split("\r\n")
+    assert "set OPENCODE_DISABLE_MODELS_FETCH=1" in lines
+    assert lines[-2] == "opencode %*"

@@ -133,7 +133,8 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
 
     Skipped in a simulation, and where there is no opencode.
     """
-    journey = confirm_configuration(journey)
+    if need(journey.change).confirmed is None:
+        journey = confirm_configuration(journey)
     change = need(journey.change)
     server = need(journey.server)
     if journey.simulated:

@@ -168,6 +168,7 @@ def _results(journey: Journey) -> dict[str, object]:
         "smoke": lambda: journey.smoke.verdict if journey.smoke else None,
         "opencode_config": lambda: journey.change.path if journey.change else None,
         "opencode_model": lambda: journey.change.model if journey.change else None,
+        "opencode_command": lambda: journey.change.command if journey.change else None,
         "proof": lambda: journey.proof.status if journey.proof else None,
     }
     return {name: value for name, fact in facts.items() if (value := fact()) is not None}
