@@ -111,9 +111,18 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
     """
     if not change.pending:
         return change
-    if change.action != "unchanged":
-        change = _replaced(change, day)
-    return msgspec.structs.replace(change, beside=tuple(_laid(file, change.owner) for file in change.beside))
+    laid: list[SideFile] = []
+    try:
+        for file in change.beside:
+            laid.append(_laid(file, change.owner))
+        if change.action != "unchanged":
+            change = _replaced(change, day)
+    except BaseException:
+        for file in laid:
+            if file.before is None:
+                Path(file.path).unlink(missing_ok=True)
+        raise
+    return msgspec.structs.replace(change, beside=tuple(laid))
 
 
 def _replaced(change: OpencodeChange, day: datetime.date | None) -> OpencodeChange:
