@@ -83,6 +83,8 @@ def test_what_is_there_stays_and_is_named(home: Path) -> None:
     (home / STARTER).write_text("#!/bin/sh\n# mine\n")
     planned = plan(home)
     assert beside(planned, home) == []
+    assert planned.command == "opencode -m vllm/qwen3-coder"
+    assert any("OPENCODE_DISABLE_MODELS_FETCH=1" in text for text in planned.contacts)
     assert any("The npm registry" in text and "nothing keeps it" in text for text in planned.contacts)
     (home / LOCK).parent.joinpath("node_modules/@opencode-ai/plugin").mkdir(parents=True)
     assert not any("nothing keeps it" in text for text in plan(home).contacts)
