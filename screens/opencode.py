@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
@@ -15,6 +15,7 @@ from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.widgets.diff import coloured
 from screens.widgets.fields import Tick
+from screens.widgets.modals import AskModal
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
@@ -38,6 +39,7 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         Binding("enter,w", "write", N_("write and prove"), id="write"),
         Binding("r", "again", N_("prove"), id="again"),
         Binding("space", "tick", N_("tick"), id="tick"),
+        Binding("k", "key", N_("where the key is"), id="key"),
         Binding("i", "install", N_("install opencode"), id="install"),
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
@@ -120,6 +122,18 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
         """Why each key is set, and what is still contacted."""
         return () if self.journey.change is None else results.why_lines(self.journey.change)
 
+    @work
+    async def action_key(self) -> None:
+        """Where opencode finds the server's key; the key itself is in no configuration."""
+        known = next(filter(None, flow.key_places(self.journey.answers)), "")
+        question = _("A file that holds the key, or the name of a variable")
+        given = await self.app.push_screen_wait(
+            AskModal(_("Where opencode finds the key"), ((question, known),))
+        )
+        if given is not None:
+            self.journey = flow.name_key(self.journey, given[0])
+            self._plan()
+
     def action_install(self) -> None:
         """Bring opencode here; then let it prove what is written."""
         self._prove_next = self._in_place()
@@ -160,6 +174,8 @@ class OpencodeScreen(StepScreen, inherit_bindings=False):
                 return self._in_place() and not self.busy
             case "install":
                 return not self.busy and flow.client_missing(self.journey)
+            case "key":
+                return any(flow.key_places(self.journey.answers)) and not self._in_place()
             case "tick":
                 return self.journey.change is None or not self.journey.change.written
             case "skip":

@@ -122,7 +122,12 @@ def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
     if folder is not None:
         question = _("Only for the project in {folder}?").format(folder=folder)
         wanted["project"] = folder if dialogue.agreed(question, given.project is not None) else None
-    return flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
+    journey = flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
+    known = next(filter(None, flow.key_places(journey.answers)), "")
+    if not known:
+        return journey
+    question = _("Where does opencode find the key: a file, or the name of a variable")
+    return flow.name_key(journey, dialogue.text(question, known))
 
 
 def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
