@@ -13,9 +13,9 @@ from textual.widgets.option_list import Option
 
 from screens import results
 from screens.base import COMMON_KEYS, StepScreen
-from screens.lookups import read_log
+from screens.lookups import look_at_trouble
 from screens.widgets.checklist import item_at, marked
-from screens.widgets.modals import LogModal
+from screens.widgets.modals import ReadModal, TroubleModal
 from wizard import flow
 from wizard.errors import WizardError
 from wizard.flow import Journey, Step
@@ -29,15 +29,18 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     """The findings in a text, most likely cause first."""
 
     STEP = Step.DIAGNOSE
-    HEADLINE = N_("What the log says")
+    HEADLINE = N_("What is broken, and what helps")
     HELP = N_(
         "The most likely cause comes first. Each finding quotes the lines that show it and says what helps, "
-        "best first. The text is only read, nothing is changed and nothing leaves this machine."
+        "best first. Nothing is changed here and nothing leaves this machine; a server is only asked. "
+        "When you have done what helps, [r] looks again."
     )
     CSS_PATH = "diagnose.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,n", "next", N_("finish"), id="next"),
-        Binding("o", "other", N_("read another file"), id="other"),
+        Binding("r", "again", N_("look again"), id="again"),
+        Binding("o", "other", N_("something else"), id="other"),
+        Binding("p", "report", N_("report"), id="report"),
         *(key for key in COMMON_KEYS if key.id != "next"),
     ]
 
@@ -60,7 +63,8 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     def _read(self, wanted: Journey) -> None:
         """Read the file another journey names; what is shown here stands until that succeeds."""
         self._typed = wanted.answers.start.log or ""
-        self.perform(_("Reading {file}…").format(file=self._typed), lambda _now: read_log(wanted))
+        words = _("Looking at {source}…").format(source=self._typed)
+        self.perform(words, lambda _now: look_at_trouble(wanted, self.cancel))
 
     def failed(self, error: BaseException) -> None:
         """A file that cannot be read: ask again, with what was typed."""
@@ -95,13 +99,25 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     def _selected(self) -> None:
         self.action_next()
 
+    def action_again(self) -> None:
+        """Look once more, after something was changed."""
+        self._read(self.journey)
+
+    def action_report(self) -> None:
+        """Write a redacted report for somebody who helps."""
+        if self.journey.diagnosis is not None:
+            log = flow.log_named(self.journey)
+            path = flow.write_fault_report(self.journey, self.journey.diagnosis, log)
+            words = _("Written: {path}. Read it before you send it.").format(path=path)
+            self.app.push_screen(ReadModal(_("Report"), [words]))
+
     def action_other(self) -> None:
         """Read another file."""
         self._ask(self.journey.answers.start.log or "")
 
     @work
     async def _ask(self, typed: str, problem: str = "") -> None:
-        given = await self.app.push_screen_wait(LogModal(typed, problem))
+        given = await self.app.push_screen_wait(TroubleModal(typed, problem))
         if given is not None:
             changed = flow.diagnose_log(self.journey, given[0])
             self._read(flow.advance(flow.forget(changed, Step.DIAGNOSE)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import msgspec
 
 from screens import wording
 from wizard import flow
-from wizard.catalog import parsers
+from wizard.catalog import parsers, symptoms
 from wizard.flow import Journey
+from wizard.i18n import _
 from wizard.machine import load_machine, machine_names
 from wizard.text import one_line
 
@@ -24,10 +27,19 @@ def tool_parsers(journey: Journey) -> dict[str, str]:
     return {name: one_line(f"{name}  {known.get(name, '')}", wording.LINE_WIDTH) for name in names}
 
 
-def read_log(journey: Journey) -> Journey:
-    """The diagnosis of the file that was named. Raises UsageError when it cannot be read.
+def complaints() -> dict[str, str]:
+    """What people say when something is broken: a line for each id."""
+    return {symptom.id: one_line(_(symptom.title), wording.LINE_WIDTH) for symptom in symptoms()}
+
+
+def look_at_trouble(journey: Journey, cancel: threading.Event | None = None) -> Journey:
+    """The diagnosis of what was named. Raises UsageError when it cannot be read.
 
     A dash is a file of that name: standard input is the terminal the wizard runs in.
     """
-    log = journey.answers.start.log or ""
-    return msgspec.structs.replace(journey, diagnosis=flow.diagnose("./-" if log == "-" else log))
+    start = journey.answers.start
+    if start.log == "-":
+        start = msgspec.structs.replace(start, log="./-")
+        answers = msgspec.structs.replace(journey.answers, start=start)
+        journey = msgspec.structs.replace(journey, answers=answers)
+    return flow.examine_trouble(journey, cancel)

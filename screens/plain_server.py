@@ -10,7 +10,7 @@ import msgspec
 
 from screens import estimates, figures, results, wording
 from screens.dialogue import Dialogue
-from screens.lookups import read_log
+from screens.lookups import look_at_trouble
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError
@@ -132,11 +132,24 @@ def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
 
 def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
     """What a log says."""
-    diagnosis = flow.need(read_log(journey).diagnosis)
+    dialogue.say(_("Looking…"))
+    journey = look_at_trouble(journey)
+    diagnosis = flow.need(journey.diagnosis)
     dialogue.say(results.diagnosis_line(diagnosis))
     for finding in diagnosis.findings:
         dialogue.say(f"{finding.title} ({finding.fault})", *results.finding_lines(finding))
-    return Outcome(Move.NEXT, journey)
+    if diagnosis.verdict == "healthy":
+        return Outcome(Move.NEXT, journey)
+    options = [
+        ("again", _("Look again: something was changed")),
+        ("report", _("Write a report for somebody who helps")),
+        ("next", _("Finish")),
+    ]
+    picked = dialogue.choose(_("And now?"), options, "again")
+    if picked == "report":
+        path = flow.write_fault_report(journey, diagnosis, flow.log_named(journey))
+        dialogue.say(_("Written: {path}. Read it before you send it.").format(path=path))
+    return Outcome(Move.GO if picked == "again" else Move.NEXT, journey)
 
 
 def done(dialogue: Dialogue, journey: Journey) -> Outcome:

@@ -12,7 +12,7 @@ import msgspec
 from screens import estimates, figures, plain_recipe, wording
 from screens.checkwords import check_title
 from screens.dialogue import Dialogue
-from screens.lookups import recorded_machines
+from screens.lookups import complaints, recorded_machines
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.budget import needs_trimming
@@ -44,8 +44,7 @@ def start(dialogue: Dialogue, journey: Journey) -> Outcome:
             key = dialogue.text(_("File with its API key, Enter for none"))
             return Outcome(Move.NEXT, flow.connect(flow.connect_to(journey, url, key)))
         case "broken":
-            log = dialogue.text(_("File to read: a log of vLLM, or what opencode printed"), "vllm.log")
-            return Outcome(Move.NEXT, flow.diagnose_log(journey, log))
+            return Outcome(Move.NEXT, flow.diagnose_log(journey, _broken(dialogue)))
         case "rehearse":
             machines = tuple(recorded_machines().items())
             name = dialogue.choose(_("Which machine shall be played?"), machines, flow.REHEARSAL_MACHINE)
@@ -54,6 +53,17 @@ def start(dialogue: Dialogue, journey: Journey) -> Outcome:
             return Outcome(Move.NEXT, flow.take_road(journey, "install"))
         case _:
             return Outcome(Move.GO, _chosen(dialogue, flow.take_road(journey, "install")))
+
+
+def _broken(dialogue: Dialogue) -> str:
+    """What is broken: a text to read, a server to ask, or a complaint."""
+    named = [(f"symptom:{name}", words) for name, words in complaints().items()]
+    options = [("text", _("A log, a container, a unit or a server")), *named]
+    picked = dialogue.choose(_("What is there to look at?"), options, "text")
+    if picked != "text":
+        return picked
+    question = _("File, docker logs NAME, journalctl -u UNIT, or the address of a server")
+    return dialogue.text(question, "vllm.log")
 
 
 def _chosen(dialogue: Dialogue, journey: Journey) -> Journey:

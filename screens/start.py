@@ -12,9 +12,9 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from screens.base import COMMON_KEYS, StepScreen
-from screens.lookups import read_log
+from screens.lookups import look_at_trouble
 from screens.moves import Move
-from screens.widgets.modals import AskModal, DecideModal, LogModal, MachineModal
+from screens.widgets.modals import AskModal, DecideModal, MachineModal, TroubleModal
 from screens.widgets.status import Status
 from wizard import flow
 from wizard.errors import RefusedError, WizardError
@@ -224,11 +224,14 @@ class StartScreen(StepScreen, inherit_bindings=False):
 
     @work
     async def _ask_log(self, typed: str, problem: str = "") -> None:
-        given = await self.app.push_screen_wait(LogModal(typed, problem))
+        given = await self.app.push_screen_wait(TroubleModal(typed, problem))
         if given is not None:
             wanted = flow.diagnose_log(self.journey, given[0])
             self._log, self._after = given[0], Move.NEXT
-            self.perform(_("Reading {file}…").format(file=given[0]), lambda _now: read_log(wanted))
+            self.perform(
+                _("Looking at {source}…").format(source=given[0]),
+                lambda _now: look_at_trouble(wanted, self.cancel),
+            )
 
     @work
     async def _ask_machine(self) -> None:

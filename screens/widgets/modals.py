@@ -14,7 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Label, OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens.lookups import recorded_machines
+from screens.lookups import complaints, recorded_machines
 from wizard.errors import WizardError
 from wizard.flow import REHEARSAL_MACHINE
 from wizard.i18n import N_, _
@@ -202,9 +202,26 @@ class AskModal(Modal[tuple[str, ...]], inherit_bindings=False):
         self.query(Input).first().focus()
 
 
-class LogModal(AskModal, inherit_bindings=True):
-    """Which text shall be diagnosed."""
+class TroubleModal(AskModal, inherit_bindings=True):
+    """What is broken: a text to read, a server to ask, or what a person sees go wrong."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", N_("close"), id="close"),
+        Binding("tab", "app.focus_next", show=False),
+        Binding("shift+tab", "app.focus_previous", show=False),
+    ]
 
     def __init__(self, typed: str, problem: str = "") -> None:
-        question = _("File to read: a log of vLLM, or what opencode printed")
+        question = _("File, docker logs NAME, journalctl -u UNIT, or the address of a server")
         super().__init__(_("Something is broken"), ((question, typed),), problem=problem)
+
+    def compose_window(self) -> ComposeResult:
+        """The field, and below it the complaints to choose from."""
+        yield from super().compose_window()
+        yield Static(_("Or what goes wrong ([Tab], arrows, Enter):"), markup=False)
+        options = (Option(text, id=f"symptom:{name}") for name, text in complaints().items())
+        yield OptionList(*options, id="complaints", markup=False)
+
+    @on(OptionList.OptionSelected)
+    def _picked(self, event: OptionList.OptionSelected) -> None:
+        self.dismiss((event.option_id or "",))

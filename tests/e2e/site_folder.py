@@ -27,7 +27,6 @@ class Site:
         checkpoint: Path,
         parser: str,
         *,
-        window: int = 32768,
         extra: tuple[str, ...] = (),
         proof: bool = True,
     ) -> None:
@@ -50,7 +49,7 @@ served_name = {json.dumps(self.name)}
 parser = {json.dumps(parser)}
 
 [budget]
-max_model_len = {window}
+max_model_len = 32768
 
 [serve]
 port = {self.port}

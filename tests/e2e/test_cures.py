@@ -117,8 +117,7 @@ def both(
         realkit,
         checkpoints / "hermes",
         "hermes",
-        window=4_000_000,
-        extra=("--no-enable-auto-tool-choice",),
+        extra=("--max-model-len", "4000000", "--no-enable-auto-tool-choice"),
         proof=False,
     )
     second = Site(folder / "second", realkit, checkpoints / "qwen3_coder", "hermes", proof=False)

@@ -18,10 +18,10 @@ from screens.widgets.modals import (
     AskModal,
     DecideModal,
     ErrorModal,
-    LogModal,
     MachineModal,
     Modal,
     ReadModal,
+    TroubleModal,
     WaitModal,
 )
 from screens.wording import NAME_WIDTH
@@ -35,7 +35,7 @@ WINDOWS: dict[str, Any] = {
     "ask": lambda: AskModal("Where?", QUESTIONS, problem="Nobody answers there."),
     "decide": lambda: DecideModal("Quit?", "Now?", {"yes": "Yes"}),
     "error": lambda: ErrorModal(UsageError("Wrong.", "Do it right.")),
-    "log": lambda: LogModal("vllm.log"),
+    "log": lambda: TroubleModal("vllm.log"),
     "machine": lambda: MachineModal(None),
     "read": lambda: ReadModal("Why", ["Because."]),
     "wait": lambda: WaitModal("Stopping…"),
@@ -161,7 +161,7 @@ class TestLog:
         async with opened(Journey()) as pilot:
             await pilot.press("d", "enter")
             await see(pilot, "Nothing was typed here yet: File to read")
-            assert isinstance(pilot.app.screen, LogModal)
+            assert isinstance(pilot.app.screen, TroubleModal)
 
     async def test_a_file_that_cannot_be_read_is_asked_for_again(
         self, opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
@@ -170,7 +170,7 @@ class TestLog:
         async with opened(Journey()) as pilot:
             await pilot.press("d", *"bad.log", "enter")
             await see(pilot, "Cannot read bad.log")
-            assert isinstance(pilot.app.screen, LogModal)
+            assert isinstance(pilot.app.screen, TroubleModal)
             assert isinstance(pilot.app.screen_stack[-2], StartScreen)
             assert "standard input" not in shown(pilot)
             await pilot.press("ctrl+u", *"good.log", "enter")

@@ -186,9 +186,17 @@ class Spoiler:
     def __init__(self, row: Behaviour) -> None:
         self.row = row
         self.left = row.first
+        self.seen_counters = False
 
     def models(self, draft: Draft) -> Draft:
         return self._spoilt(draft, {}) if self.row.on in ("models", "everything") else draft
+
+    def metrics(self, draft: Draft) -> Draft:
+        """A row about the counters changes all pages but the first."""
+        if self.row.on != "metrics" or (self.row.how and not self.seen_counters):
+            self.seen_counters = True
+            return draft
+        return self._spoilt(draft, {})
 
     def chat(self, request: dict[str, Any]) -> Draft:
         row, draft = self.row, good(request)
@@ -517,7 +525,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.paths.append(self.path)
         if self.path == "/metrics":
-            self._send(Draft(body=b'vllm:num_requests_running{engine="0"} 0.0\n'))
+            draft = Draft(body=b'vllm:num_requests_running{engine="0"} 0.0\n')
+            self._send(self.server.spoiler.metrics(draft) if self.server.spoiler else draft)
         elif self.path != "/v1/models":
             self._send(Draft(status=404, document={"detail": "Not Found"}))
         elif self._allowed():

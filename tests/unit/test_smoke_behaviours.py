@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import msgspec
@@ -9,9 +11,11 @@ import pytest
 from behaving import HOLD_S, Behaviour, behaving, table
 from standin import server_at
 
-from wizard.smoke import SmokeReport, run_smoke
+from wizard.smoke import SmokeCheck, SmokeReport, run_smoke
 from wizard.smoke.checks import CHECKS
+from wizard.smoke.judge import Judgement
 from wizard.smoke.material import Material, material
+from wizard.smoke.talk import Talk
 
 KEY = "sekrit-0123456789"
 ALWAYS = {"models", "chat", "tool-call", "tool-call-stream", "tool-result", "usage", "leaks", "garbage"}
@@ -151,3 +155,60 @@ def test_the_request_of_opencodes_size_has_opencodes_size() -> None:
         *("bash", "edit", "glob", "grep", "read", "skill", "task", "todowrite", "webfetch", "write")
     ]
     assert abs(len(msgspec.json.encode(request)) - 30693) < 3000
+
+
+def test_checks_ask_at_the_same_time_and_are_told_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of the group is answered only when another one has come: alone it would wait for ever."""
+    together = [spec.id for spec in material().check if spec.together]
+    another = threading.Event()
+    heard: list[str] = []
+    with behaving() as serving:
+        chat = CHECKS[together[0]]
+
+        def waits(talk: Talk) -> Judgement:
+            assert another.wait(HOLD_S)
+            return chat(talk)
+
+        def comes(talk: Talk) -> Judgement:
+            another.set()
+            return CHECKS[together[1]](talk)
+
+        changed = {**CHECKS, together[0]: waits, together[1]: comes}
+        monkeypatch.setattr("wizard.smoke.run.CHECKS", changed)
+        report = run_smoke(server_at(serving.root), on_check=lambda check: heard.append(check.id))
+    assert report.verdict == "pass"
+    assert heard == [spec.id for spec in material().check] == [check.id for check in report.checks]
+
+
+def silent_about(tool: str) -> Behaviour:
+    """No answer where this tool is on offer."""
+    return Behaviour(
+        id="", what="", on="streamed-calls", about=tool, how="silent", expect={}, verdict="inconclusive"
+    )
+
+
+def test_a_stop_is_heard_by_checks_that_run_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = threading.Event()
+
+    def stopped(talk: Talk) -> Judgement:
+        stop.set()
+        return CHECKS["arguments-text"](talk)
+
+    monkeypatch.setattr("wizard.smoke.run.CHECKS", {**CHECKS, "arguments-text": stopped})
+    with behaving(silent_about("save_note")) as serving:
+        report = run_smoke(server_at(serving.root), cancel=stop)
+    statuses = {check.id: check.status for check in report.checks}
+    assert {statuses[id] for id in ("arguments-text", "output-limit", "cancel")} == {"skip"}
+    assert report.verdict == "inconclusive"
+
+
+def test_a_listener_that_gives_up_waits_for_no_answer() -> None:
+    def heard(check: SmokeCheck) -> None:
+        if check.id == "arguments-text":
+            raise KeyboardInterrupt
+
+    with behaving(silent_about("book_room")) as serving:
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            run_smoke(server_at(serving.root), on_check=heard)
+        assert time.monotonic() - began < HOLD_S

@@ -142,10 +142,10 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> SpeedFacts:
 def test_the_stand_in_is_as_fast_as_it_was_told_to_be() -> None:
     with serving("--rehearsal-tokens-per-second", "100") as (root, _standin):
         found = measure_speed(server_at(root, window=65536)).speed
-    assert found.decode_tps == pytest.approx(100, rel=0.15)
+    assert found.decode_tps == pytest.approx(100, rel=0.3)
     one, four = found.streams
     assert (one.streams, four.streams) == (1, 4)
-    assert four.decode_tps == pytest.approx(200, rel=0.2)
+    assert four.decode_tps == pytest.approx(200, rel=0.3)
     assert found.prompt_tokens is not None
     assert found.ttft_ms is not None
     assert found.prefill_tps == pytest.approx(1000 * found.prompt_tokens / found.ttft_ms, rel=0.01)

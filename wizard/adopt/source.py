@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
+from wizard import paths
 from wizard.adopt.compose import adopt_compose
 from wizard.adopt.container import adopt_container, container_publishing
 from wizard.adopt.log import adopt_log
@@ -73,9 +73,9 @@ def _port(name: str) -> Adopted:
 
 def _compose(name: str) -> Adopted:
     path, separator, service = name.rpartition(":")
-    if not separator or Path(name).expanduser().exists():
+    if not separator or paths.expanded(name).exists():
         path, service = name, ""
-    return adopt_compose(Path(path).expanduser(), service)
+    return adopt_compose(paths.expanded(path), service)
 
 
 def _number(name: str, what: str) -> int:
@@ -95,6 +95,6 @@ _OF_THIS_HOST: Mapping[str, Callable[[str], Adopted]] = {
 }
 _FILES: Mapping[str, Callable[[str], Adopted]] = {
     "compose": _compose,
-    "script": lambda name: adopt_script(Path(name).expanduser()),
-    "log": lambda name: adopt_log(Path(name).expanduser()),
+    "script": lambda name: adopt_script(paths.expanded(name)),
+    "log": lambda name: adopt_log(paths.expanded(name)),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.adopt.assemble import Found, make_adopted, runtime_of
 from wizard.adopt.process import server_of
 from wizard.adopt.script import ScriptCall, call_in, expanded, text_of, unread_of
@@ -20,6 +22,7 @@ from wizard.plan import AdoptedFrom
 from wizard.text import one_line
 
 _DEADLINE_S = 10.0
+_FOLDERS = (("~/.config/systemd/user", True), ("/etc/systemd/user", True), ("/etc/systemd/system", False))
 _DROP_IN = "vllm-opencode.conf"
 _PREFIXES = "@-:+!|"
 """What may stand before the program in ``ExecStart`` and says how it is run."""
@@ -59,7 +62,7 @@ def adopt_unit(name: str, *, of_process: int | None = None) -> Adopted:
             _("{unit} starts no vLLM in a way that can be read.").format(unit=unit.name),
             _("Start it, and name its process or its log instead: pid:N, log:F."),
         )
-    folder = Path("~/.config/systemd/user").expanduser() if unit.user else Path("/etc/systemd/system")
+    folder = paths.expanded("~/.config/systemd/user") if unit.user else Path("/etc/systemd/system")
     origin = AdoptedFrom(
         kind="unit",
         name=unit.name,
@@ -71,6 +74,23 @@ def adopt_unit(name: str, *, of_process: int | None = None) -> Adopted:
     env = {**said.env, **found.env}
     kind, path, version = runtime_of(found.call.command, env)
     return make_adopted(Found(call=found.call, origin=origin, env=env, kind=kind, path=path, version=version))
+
+
+def units_of_vllm() -> tuple[tuple[str, bool], ...]:
+    """Unit files of this host that start vLLM: name, and whether it is one of this user."""
+    found: dict[str, bool] = {}
+    for folder, user in _FOLDERS:
+        try:
+            files = sorted(paths.expanded(folder).glob("*.service"))
+        except OSError:
+            continue
+        for file in files:
+            with contextlib.suppress(WizardError):
+                text = text_of(file)
+                said = read_unit(text, name=file.name, user=user) if "vllm" in text else None
+                if said is not None and call_in(said.words, said.env) is not None:
+                    found.setdefault(file.name, user)
+    return tuple(found.items())
 
 
 def read_unit(text: str, *, name: str = "", user: bool = True) -> Unit:
@@ -151,7 +171,7 @@ def _specified(value: str, name: str, user: bool) -> str:
     stem = name.removesuffix(".service")
     known = {"%n": name, "%N": stem, "%p": stem.partition("@")[0], "%i": stem.partition("@")[2]}
     if user:
-        known["%h"] = str(Path.home())
+        known["%h"] = str(paths.home())
     parts = value.split("%%")
     for specifier, text in known.items():
         parts = [part.replace(specifier, text) for part in parts]
@@ -159,8 +179,8 @@ def _specified(value: str, name: str, user: bool) -> str:
 
 
 def _from_file(path: Path) -> _Named:
-    path = path.expanduser()
-    user = path.is_relative_to(Path.home()) or "user" in path.parts
+    path = paths.expanded(path)
+    user = path.is_relative_to(paths.home()) or "user" in path.parts
     return _Named(name=path.name, text=text_of(path), user=user)
 
 

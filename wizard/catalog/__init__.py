@@ -1,5 +1,12 @@
 """What is known about GPUs, models, parsers, weight formats, vLLM and opencode, with the user's additions."""
 
+from wizard.catalog.attention import (
+    AttentionBackend,
+    AttentionFacts,
+    AttentionKind,
+    AttentionOrder,
+    attention_facts,
+)
 from wizard.catalog.checkpoints import (
     CallFormat,
     CheckpointFacts,
@@ -12,9 +19,9 @@ from wizard.catalog.checkpoints import (
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
 from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
-from wizard.catalog.host import HostFacts, LowPower, host_facts
+from wizard.catalog.fresh import clear_cache
+from wizard.catalog.host import DriverPackage, HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
-    clear_cache,
     find_model,
     gpu_by_name,
     gpus,
@@ -45,6 +52,7 @@ from wizard.catalog.recipes import (
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
 from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
+from wizard.catalog.symptoms import Symptom, symptoms
 from wizard.catalog.types import (
     BatchDefault,
     CapabilitySupport,
@@ -67,15 +75,20 @@ from wizard.catalog.types import (
     VllmFacts,
     WireFormat,
 )
-from wizard.catalog.version import reached
+from wizard.catalog.version import reached, within
 
 __all__ = [
+    "AttentionBackend",
+    "AttentionFacts",
+    "AttentionKind",
+    "AttentionOrder",
     "BasePrompt",
     "BatchDefault",
     "Brake",
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
+    "DriverPackage",
     "Engine",
     "FailurePattern",
     "FetchFacts",
@@ -118,6 +131,7 @@ __all__ = [
     "StepCheck",
     "StepText",
     "StoredFormat",
+    "Symptom",
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
@@ -125,6 +139,7 @@ __all__ = [
     "Variant",
     "VllmFacts",
     "WireFormat",
+    "attention_facts",
     "checkpoint_facts",
     "clear_cache",
     "fetch_facts",
@@ -149,6 +164,8 @@ __all__ = [
     "rules",
     "runtime_facts",
     "speed_facts",
+    "symptoms",
     "vllm_facts",
     "wire_formats",
+    "within",
 ]

@@ -39,6 +39,7 @@ class HostLimits(Sourced, frozen=True, kw_only=True):
 
     open_files: int
     tasks: int
+    stack_kib: int
     overcommit_refuses: int
     """The value of ``vm.overcommit_memory`` that refuses large reservations."""
 
@@ -56,6 +57,13 @@ class DriverFloor(Sourced, frozen=True, kw_only=True):
     since: VersionText
     floor: int
     cuda: str
+
+
+class DriverPackage(Sourced, frozen=True, kw_only=True):
+    """How a family of distributions installs the driver. ``marks`` are parts of their names, lower case."""
+
+    marks: tuple[str, ...]
+    command: str
 
 
 class PythonRange(Sourced, frozen=True, kw_only=True):
@@ -142,6 +150,8 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     limits: HostLimits
     glibc: tuple[GlibcFloor, ...]
     driver: tuple[DriverFloor, ...]
+    driver_guide: str
+    driver_package: tuple[DriverPackage, ...]
     python: tuple[PythonRange, ...]
     nvcc: CudaCompiler
     kernel_log: KernelLog

@@ -74,6 +74,8 @@ class Brake(Sourced, frozen=True, kw_only=True):
 class SpeedFacts(Sourced, frozen=True, kw_only=True):
     """The whole file."""
 
+    least_gain: Share
+    """A smaller gain in tokens a second may be chance."""
     measure: SpeedRequests
     rehearsal: SpeedRequests
     """For the stand-in server, which only keeps a pace."""

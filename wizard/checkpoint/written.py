@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from wizard.catalog import CallFormat, WireFormat, checkpoint_facts, wire_formats
+from wizard.catalog import CallFormat, ThoughtFormat, WireFormat, checkpoint_facts, wire_formats
 
 _NAME = r"[A-Za-z_][\w.-]{0,99}"
 _PLACE = "\0"
@@ -17,7 +17,7 @@ _WORDS = {"ARGUMENTS": r"\{[\s\S]*?\}", "ARGUMENT": r"[\w.-]+", "VALUE": r"[\s\S
 class Thought(msgspec.Struct, frozen=True, kw_only=True):
     """A thought in a text, and what follows it; ``closed`` is false when it goes on to the end."""
 
-    format: str
+    format: ThoughtFormat
     thought: str
     rest: str
     closed: bool
@@ -55,13 +55,13 @@ def split_thought(text: str) -> Thought | None:
         if closed:
             start = opened.end() if opened else 0
             thought = text[start : max(start, closed.start())].strip()
-            return Thought(format=entry.id, thought=thought, rest=text[closed.end() :], closed=True)
+            return Thought(format=entry, thought=thought, rest=text[closed.end() :], closed=True)
         if opened:
-            return Thought(format=entry.id, thought=text[opened.end() :].strip(), rest="", closed=False)
+            return Thought(format=entry, thought=text[opened.end() :].strip(), rest="", closed=False)
     return None
 
 
-def readers_of(entry: CallFormat, family: str) -> tuple[str, ...]:
+def readers_of(entry: CallFormat | ThoughtFormat, family: str) -> tuple[str, ...]:
     """The parsers that read a format: those for the family, then the usual one, then the most general."""
     claimed = [reader.parser for reader in entry.readers if any(part in family for part in reader.families)]
     usual = [reader.parser for reader in entry.readers if reader.usual]

@@ -22,7 +22,11 @@ from wizard.flow import (
     client_missing,
     confirm_configuration,
     connect,
+    examine_trouble,
     install_client,
+    is_asked,
+    last_verdict,
+    named_source,
     need,
     plan_configuration,
     plan_exported,
@@ -136,8 +140,11 @@ def configure(
         return 0
     if not current().json:
         _say_change(change)
-    if not unproven and planned.smoke is None:
+    tested = last_verdict(planned)
+    if tested is None:
         output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
+    elif tested.verdict != "fail":
+        output.say(_("Smoke test of {when}: {verdict}.").format(when=tested.tested, verdict=tested.verdict))
     if not dry_run and change.pending:
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
@@ -203,7 +210,13 @@ def _public(change: OpencodeChange) -> dict[str, object]:
 
 
 def diagnose(
-    file: Annotated[str, typer.Argument(metavar="FILE", help=_("The log, or - for standard input."))],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help=_("A log, docker:NAME, unit:NAME, port:N, symptom:ID, or - for standard input."),
+        ),
+    ],
     plan: Annotated[
         Path | None,
         typer.Option(
@@ -219,9 +232,13 @@ def diagnose(
     ] = None,
 ) -> int:
     """Cause and cure of a log. 0: healthy; 1: findings; 3: failed or incomplete, cause unknown."""
-    found = diagnose_flow(
-        file, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
-    )
+    named = named_source(file)
+    if is_asked(named):
+        found = need(examine_trouble(journey(start={"mode": "troubleshoot", "log": named})).diagnosis)
+    else:
+        found = diagnose_flow(
+            named, plan=plan, vllm_version=vllm_version, exit_code=exit_code, simulate=current().simulate
+        )
     if current().json:
         output.document(_diagnosis_document(found))
     else:

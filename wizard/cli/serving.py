@@ -24,6 +24,7 @@ from wizard.flow import (
     choose_model,
     chosen,
     free_port,
+    keep_verdict,
     make_plan,
     need,
     rate_models,
@@ -181,6 +182,7 @@ def smoke(
         serve={"api_key_file": api_key_file},
     )
     tested = smoke_test(connect_journey(start), show_check, threading.Event())
+    keep_verdict(tested)
     report = need(tested.smoke)
     if current().json:
         output.document(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wizard.cli import output
+from wizard.flow import Tried, Trying
 from wizard.i18n import _
 from wizard.smoke import CostlyOption, Speed
 
@@ -26,6 +27,26 @@ def show_speed(speed: Speed) -> None:
         output.say(brake_line(cost))
     if speed.note:
         output.say(speed.note)
+
+
+def show_tuning(happened: Trying | Tried) -> None:
+    """What tuning does, and what came of it, for a person."""
+    if isinstance(happened, Trying):
+        texts = {
+            "without": _("Tuning: starting without {option} …"),
+            "back": _("Tuning: back to the plan with {option} …"),
+        }
+        output.say(texts[happened.doing].format(option=happened.option))
+        return
+    tried = happened.attempt
+    words = {True: _("KEPT"), False: _("TAKEN BACK")}
+    rates = [_("unknown") if rate is None else f"{rate:,.1f}" for rate in (tried.before_tps, tried.after_tps)]
+    text = _("{word} without {option}: {before} tokens/s before, {after} after. {why}")
+    output.say(
+        text.format(
+            word=words[tried.kept], option=tried.option, before=rates[0], after=rates[1], why=tried.why
+        ).rstrip()
+    )
 
 
 def brake_line(cost: CostlyOption) -> str:

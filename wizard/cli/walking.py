@@ -17,7 +17,7 @@ from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import CureOption
 from wizard.cli.signals import like_interrupt
-from wizard.cli.speed import show_speed
+from wizard.cli.speed import show_speed, show_tuning
 from wizard.errors import UsageError, WizardError
 from wizard.fetch import FetchProgress, FetchWaiting
 from wizard.flow import (
@@ -29,6 +29,8 @@ from wizard.flow import (
     ProofEvent,
     SpeedEvent,
     StepEvent,
+    Tried,
+    Trying,
     clear_progress,
     resume,
     run_setup,
@@ -113,6 +115,8 @@ def _say(happened: object) -> None:
             show_check(check)
         case SpeedEvent(speed=speed):
             show_speed(speed)
+        case Trying() | Tried():
+            show_tuning(happened)
         case ConfigEvent(path=path, action=action, diff=diff):
             output.say(f"{path}: {action}")
             output.say(diff)

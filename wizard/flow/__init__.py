@@ -20,6 +20,7 @@ from wizard.flow.client import (
     confirm_configuration,
     install_client,
     key_places,
+    last_verdict,
     name_key,
     plan_configuration,
     plan_exported,
@@ -27,7 +28,7 @@ from wizard.flow.client import (
     write_configuration,
 )
 from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
-from wizard.flow.examine import diagnose, examine
+from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
     edited,
@@ -44,6 +45,7 @@ from wizard.flow.journey import (
     Cancelled,
     Journey,
     Step,
+    TuningAttempt,
     advance,
     answer,
     back,
@@ -55,6 +57,7 @@ from wizard.flow.places import free_port, project_folder, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
+    dictate_machine,
     find_runtime,
     look_at_machine,
     make_plan,
@@ -68,7 +71,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
-from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.records import clear_progress, finish, keep_verdict, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.selection import (
     Candidate,
@@ -95,6 +98,8 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
+from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -139,6 +144,10 @@ __all__ = [
     "StartFailed",
     "Step",
     "StepEvent",
+    "Tried",
+    "Trying",
+    "TuningAttempt",
+    "TuningEvent",
     "advance",
     "answer",
     "answers_from",
@@ -161,8 +170,10 @@ __all__ = [
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "dictate_machine",
     "edited",
     "examine",
+    "examine_trouble",
     "exhausted",
     "extra_parts",
     "fetch_weights",
@@ -173,12 +184,16 @@ __all__ = [
     "forget",
     "free_port",
     "install_client",
+    "is_asked",
     "is_chosen",
     "is_named",
+    "keep_verdict",
     "key_places",
+    "last_verdict",
     "launch",
     "load_answers",
     "log_around",
+    "log_named",
     "longer_edit",
     "look_at_machine",
     "look_for_weights",
@@ -189,6 +204,7 @@ __all__ = [
     "model_lines",
     "name_key",
     "name_model",
+    "named_source",
     "need",
     "offered",
     "options_of",
@@ -218,6 +234,8 @@ __all__ = [
     "take_installed",
     "take_road",
     "take_row",
+    "tunable",
+    "tune",
     "undo",
     "weights_on_disk",
     "widen",

@@ -13,7 +13,8 @@ from wizard.errors import RefusedError
 from wizard.flow.answers import Answers, key_variable
 from wizard.flow.elsewhere import reachable_from_elsewhere
 from wizard.flow.journey import Journey, Step, answer, need
-from wizard.flow.places import client_environ, opencode_path, prepare
+from wizard.flow.places import client_environ, opencode_path, prepare, receipt_path
+from wizard.flow.records import verdict_here
 from wizard.flow.serving import key_of, known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
@@ -32,6 +33,7 @@ from wizard.opencode import (
     target_file,
     write_change,
 )
+from wizard.receipt import Verdict, verdict_of
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -42,7 +44,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     Raises RefusedError after a failed smoke test unless ``unproven``, and for limits that would loop.
     """
     journey = prepare(journey)
-    _require_smoke(journey, unproven)
+    doubts = _require_smoke(journey, unproven)
     _require_consent(journey)
     wanted = journey.answers.opencode
     variables = client_environ(journey)
@@ -52,6 +54,7 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     request = _request(journey, globals_wanted(wanted.globals, target))
     change = plan_change(request, target, environ=variables)
     _require_safe_as_written(change, request)
+    change = msgspec.structs.replace(change, warnings=(*doubts, *change.warnings))
     return msgspec.structs.replace(journey, change=change)
 
 
@@ -61,7 +64,7 @@ def plan_exported(journey: Journey, folder: Path, *, unproven: bool = False) -> 
     The server is reached by its address in the network, which is tried from here. Raises RefusedError when
     it answers this machine only, and as ``plan_configuration`` does.
     """
-    _require_smoke(journey, unproven)
+    doubts = _require_smoke(journey, unproven)
     key = key_of(journey.answers)
     server = reachable_from_elsewhere(need(journey.server), key)
     journey = msgspec.structs.replace(journey, server=server)
@@ -69,8 +72,8 @@ def plan_exported(journey: Journey, folder: Path, *, unproven: bool = False) -> 
     change = plan_export(request, folder, key)
     _require_safe_as_written(change, request)
     if key is None:
-        open_to_all = _("The server asks for no key: whoever reaches it can use it.")
-        change = msgspec.structs.replace(change, warnings=(*change.warnings, open_to_all))
+        doubts = (*doubts, _("The server asks for no key: whoever reaches it can use it."))
+    change = msgspec.structs.replace(change, warnings=(*doubts, *change.warnings))
     return msgspec.structs.replace(journey, change=change)
 
 
@@ -175,14 +178,28 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
     return msgspec.structs.replace(journey, proof=proof)
 
 
-def _require_smoke(journey: Journey, unproven: bool) -> None:
-    report = journey.smoke
-    if report is None or report.verdict != "fail" or unproven:
-        return
-    failed = next(check for check in report.checks if check.required and check.status == "fail")
+def last_verdict(journey: Journey) -> Verdict | None:
+    """What the last smoke test of the journey's server came to: its own, else the one that was kept."""
+    server = need(journey.server)
+    return verdict_here(journey) or verdict_of(receipt_path(journey), server.base_url, server.model)
+
+
+def _require_smoke(journey: Journey, unproven: bool) -> tuple[str, ...]:
+    """What has to be said of a server that failed its test. Raises RefusedError unless ``unproven``."""
+    last = last_verdict(journey)
+    if last is None or last.verdict != "fail":
+        return ()
+    if unproven:
+        text = _("NOT PROVEN: the smoke test failed ({failed}), and opencode is set up all the same.")
+        return (text.format(failed=last.failed),)
+    earlier = journey.smoke is None
+    text = (
+        _("The smoke test of {when} failed ({failed})") if earlier else _("The smoke test failed ({failed})")
+    )
+    again = _("Test again with `vllm-opencode smoke`, or go on without proof: --unproven.")
     raise RefusedError(
-        _("The smoke test failed ({check}): {detail}").format(check=failed.title, detail=failed.detail),
-        failed.hint or _("opencode would not work with this server."),
+        text.format(when=last.tested, failed=last.failed),
+        f"{last.hint or _('opencode would not work with this server.')} {again}",
     )
 
 

@@ -50,7 +50,7 @@ def find_parsers(journey: Journey, cancel: threading.Event) -> ParserSearch:
         call,
         words,
         asked_call(),
-        runtime=_installed(journey, server.version, cancel),
+        runtime=None if server.started_by == "rehearsal" else _installed(journey, server.version, cancel),
         subject=_subject(journey, call.checkpoint, cancel),
         setting=_setting(journey.plan, call.checkpoint),
         cancel=cancel,
@@ -158,13 +158,11 @@ def _subject(journey: Journey, checkpoint: str, cancel: threading.Event) -> Subj
     names += [server.model] if server is not None else []
     names += [checkpoint, journey.answers.model.id or ""]
     guess = None
-    try:
-        if checkpoint:
-            found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
-            guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
-    except WizardError:
-        # What lies on another machine says nothing here: only the order of equals suffers.
-        guess = None
+    # What lies on another machine says nothing here: only the order of equals suffers.
+    with contextlib.suppress(WizardError):
+        found = read_checkpoint(checkpoint, offline=True, cancel=cancel)
+        names += [found.model_type, found.architecture]
+        guess = detect_parsers(found, version=server.version if server else None, cancel=cancel)
     return Subject(
         names=tuple(dict.fromkeys(name for name in names if name)),
         version=server.version if server is not None else None,

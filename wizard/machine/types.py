@@ -152,6 +152,10 @@ class SystemReading(msgspec.Struct, frozen=True, kw_only=True):
     open_files_hard: Count | None = None
     locked_memory_kib: Count | None = None
     """Soft limit; None also for "unlimited"."""
+    processes: Count | None = None
+    """Soft limit on processes and threads of this user; None also for "unlimited"."""
+    stack_kib: Count | None = None
+    """Soft limit; None also for "unlimited"."""
     tasks: Count | None = None
     """Most processes and threads that the control group allows."""
     temporary_noexec: bool | None = None

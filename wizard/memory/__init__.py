@@ -3,6 +3,7 @@
 from wizard.memory.engine import memory_plan, on_gpu, with_defaults
 from wizard.memory.kv import kv_plan, longest_window, read_bytes
 from wizard.memory.layout import cache_layout, layer_kinds
+from wizard.memory.shape import read_shape
 from wizard.memory.types import (
     AttentionLayers,
     CacheLayers,
@@ -31,6 +32,7 @@ __all__ = [
     "memory_plan",
     "on_gpu",
     "read_bytes",
+    "read_shape",
     "read_share",
     "weights_gib",
     "with_defaults",

@@ -5,7 +5,7 @@ from wizard.opencode.confirm import confirm_change
 from wizard.opencode.content import interleaved_field
 from wizard.opencode.export import plan_export
 from wizard.opencode.extras import ExtraPart, extra_prompt
-from wizard.opencode.inspect import ConfiguredModel, configured_models
+from wizard.opencode.inspect import ConfiguredModel, configured_models, overridden, resolved_key
 from wizard.opencode.install import install_command, install_opencode
 from wizard.opencode.locate import globals_wanted, target_file
 from wizard.opencode.measure import PromptSize, measure_prompt
@@ -43,9 +43,11 @@ __all__ = [
     "measure_prompt",
     "merged_config",
     "opencode_version",
+    "overridden",
     "plan_change",
     "plan_export",
     "prove_change",
+    "resolved_key",
     "target_file",
     "undo_change",
     "write_change",

@@ -11,6 +11,7 @@ from typing import Any
 
 from wizard.rehearsal.answers import CHARS_PER_TOKEN, Answer, Call, answer, prompt_tokens
 from wizard.rehearsal.options import Options
+from wizard.rehearsal.wire import spoken, text_of, written
 
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 _PIECE = 12
@@ -99,8 +100,7 @@ def complete(request: dict[str, Any], options: Options) -> Completion:
     check(request, options)
     entire = _without_end(answer(request), request)
     found = _cut(entire, request)
-    spoilt = options.fault.answer if options.fault else ""
-    text, call = _spoil(found, spoilt, bool(request.get("stream")))
+    text, call = _spoil(found, options, bool(request.get("stream")))
     finish = "tool_calls" if call else "stop"
     if call is not None and isinstance(request.get("tool_choice"), dict):
         finish = "stop"
@@ -119,11 +119,7 @@ def complete(request: dict[str, Any], options: Options) -> Completion:
 
 def check(request: dict[str, Any], options: Options) -> None:
     """Refuse what vLLM refuses, in its order: model, limits, prompt, tools."""
-    model = request.get("model")
-    if model and model not in options.served_names:
-        aliases = ", ".join(options.served_names)
-        text = f"The model `{model}` does not exist. Valid aliases: {aliases}."
-        raise Refused(404, text, "NotFoundError", "model")
+    _check_model(request, options)
     messages = request.get("messages")
     if (
         not isinstance(messages, list)
@@ -149,6 +145,14 @@ def check(request: dict[str, Any], options: Options) -> None:
 def error_body(status: int, message: str, kind: str, param: str | None = None) -> dict[str, Any]:
     """vLLM's error object."""
     return {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def _check_model(request: dict[str, Any], options: Options) -> None:
+    model = request.get("model")
+    if model and model not in options.served_names:
+        aliases = ", ".join(options.served_names)
+        text = f"The model `{model}` does not exist. Valid aliases: {aliases}."
+        raise Refused(404, text, "NotFoundError", "model")
 
 
 def _check_limit(request: dict[str, Any], window: int) -> None:
@@ -184,16 +188,38 @@ def _check_tools(request: dict[str, Any], options: Options) -> None:
         raise Refused(400, f"tool_choice={name} requires --tool-call-parser to be set")
 
 
-def _spoil(found: Answer, fault: str, streamed: bool) -> tuple[str, Call | None]:
+def complete_text(request: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The answer to a completion: the raw text for a prompt that is a rendered chat. Raises Refused."""
+    prompt = request.get("prompt")
+    try:
+        chat = json.loads(text_of(prompt)) if isinstance(prompt, list) else None
+    except ValueError as error:
+        raise Refused(400, f"prompt: {error}", param="prompt") from error
+    if not isinstance(chat, dict):
+        chat = {"messages": [{"role": "user", "content": str(prompt)}]}
+    _check_model(request, options)
+    made = answer(chat)
+    return {
+        "id": f"cmpl-{secrets.token_hex(8)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": request.get("model") or options.served_names[0],
+        "choices": [
+            {"index": 0, "text": written(made, options), "finish_reason": "stop", "stop_reason": None}
+        ],
+        "usage": {"prompt_tokens": len(prompt or ""), "completion_tokens": made.tokens},
+    }
+
+
+def _spoil(found: Answer, options: Options, streamed: bool) -> tuple[str, Call | None]:
     """The text and the call after a fault of the answers: only calls are spoilt."""
-    if found.call is None or not fault or (fault == "stream-leak" and not streamed):
+    fault = options.fault.answer if options.fault else ""
+    if found.call is None or not fault:
         return found.text, found.call
-    match fault:
-        case "tools-tag":
-            return f"<tools>\n{found.call.as_json()}\n</tools>", None
-        case "stream-leak":
-            return f"<tool_call>\n{found.call.as_json()}\n</tool_call>", None
-    return "", None
+    read = fault == "unread" and options.tool_parser in spoken(options).parsers
+    if read or (fault == "stream-leak" and not streamed):
+        return found.text, found.call
+    return "" if fault == "swallowed" else written(found, options), None
 
 
 def _without_end(found: Answer, request: dict[str, Any]) -> Answer:

@@ -43,6 +43,8 @@ def parse(argv: list[str]) -> Options:
     known, _ignored = _parser().parse_known_args(argv)
     model = known.model_tag or known.model
     fault = table().get(known.rehearsal_fault)
+    if fault is not None and fault.cure_flag in argv:
+        fault = None
     given = {
         "model": model,
         "host": known.host,

@@ -10,13 +10,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from wizard.rehearsal.chat import ENGINE_DEAD, Completion, Refused, complete, error_body
+from wizard.rehearsal.chat import ENGINE_DEAD, Completion, Refused, complete, complete_text, error_body
 from wizard.rehearsal.log import Start, say
 from wizard.rehearsal.metrics import Metrics
+from wizard.rehearsal.wire import text_of, tokenized
 
 _PROMPT_PACE = 100
 """How many times as fast as an answer is written a prompt is read."""
@@ -105,18 +106,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
         body = self.rfile.read(int(length) if length.isdecimal() else 0)
-        if self.path.partition("?")[0] != "/v1/chat/completions":
+        options = self.server.start.options
+        answers: dict[str, Callable[[Any], Completion | dict[str, Any]]] = {
+            "/v1/chat/completions": lambda request: complete(request, options),
+            "/v1/completions": lambda request: complete_text(request, options),
+            "/tokenize": lambda request: tokenized(request, options),
+            "/detokenize": lambda request: {"prompt": text_of(request["tokens"])},
+        }
+        path = self.path.partition("?")[0]
+        # As with vLLM, only what is under /v1 asks for the key.
+        if path not in answers:
             self._send_json(404, {"detail": "Not Found"})
-        elif not self._allowed():
+        elif path.startswith("/v1") and not self._allowed():
             self._send_json(401, {"error": "Unauthorized"})
         else:
-            self._chat(body)
+            self._answer(answers[path], body)
 
-    def _chat(self, body: bytes) -> None:
-        options = self.server.start.options
+    def _answer(self, make: Callable[[Any], Completion | dict[str, Any]], body: bytes) -> None:
         try:
             request = json.loads(body)
-            completion = complete(request, options)
+            made = make(request)
         except Refused as refused:
             self._send_json(refused.status, refused.body)
             return
@@ -124,10 +133,13 @@ class _Handler(BaseHTTPRequestHandler):
             text = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body', 'msg': {str(error)!r}}}"
             self._send_json(400, error_body(400, text, "Bad Request"))
             return
+        if not isinstance(made, Completion):
+            self._send_json(200, made)
+            return
         with self.server.metrics.running():
-            self._answer(request, completion)
+            self._chat(made, request)
 
-    def _answer(self, request: dict[str, Any], completion: Completion) -> None:
+    def _chat(self, completion: Completion, request: dict[str, Any]) -> None:
         options = self.server.start.options
         streamed = bool(request.get("stream"))
         if options.fault and options.fault.at == "serving":

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from wizard.errors import ServerError, UnknownNameError, UsageError
+from wizard.errors import KeyRefusedError, ServerError, UnknownNameError, UsageError
 from wizard.http import TooLateError, bounded, client, is_loopback, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
@@ -190,10 +190,10 @@ def _models(reply: _Reply, url: str, api_key: str | None) -> tuple[_Entry, ...]:
 def _refuse(reply: _Reply, url: str, api_key: str | None) -> None:
     if reply.status in (401, 403):
         if api_key is None:
-            raise ServerError(
+            raise KeyRefusedError(
                 _("{url} asks for an API key.").format(url=url), _("Name the file that holds it.")
             )
-        raise ServerError(
+        raise KeyRefusedError(
             _("{url} refuses this API key.").format(url=url), _("Use the key vLLM was started with.")
         )
     if 300 <= reply.status < 400:

@@ -9,13 +9,17 @@ import msgspec
 
 
 class CheckSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One check: ``required`` ones decide the verdict; it is pointless when the one it ``needs`` failed."""
+    """One check: ``required`` ones decide the verdict; it is pointless when the one it ``needs`` failed.
+
+    Those that are ``together`` and stand in a row are made at the same time.
+    """
 
     id: str
     title: str
     required: bool = False
     deadline_s: float = 0.0
     needs: str = ""
+    together: bool = False
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

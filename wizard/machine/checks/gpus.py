@@ -133,8 +133,8 @@ def busy(subject: Subject) -> Check | None:
     if out_of_sight:
         hints.append(
             _(
-                "What is not named here belongs to another user, another container, or the system around "
-                "this one: ask there, as root on the host (sudo nvidia-smi), before you load a model."
+                "They belong to another user, container or system: ask there (on the host: "
+                "sudo nvidia-smi) before you load a model."
             )
         )
     details = (f"{users}." if users and (screen or out_of_sight) else users, *out_of_sight, screen)

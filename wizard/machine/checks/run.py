@@ -108,6 +108,15 @@ def checks(
     return (*found, *_side_by_side(subject, deadline_s))
 
 
+def checked_for(found: Sequence[Check], machine: Machine, python: str) -> tuple[Check, ...]:
+    """The checks with those that depend on vLLM's own Python looked at again; what was skipped stays so."""
+    subject = Subject(machine=machine, python=python)
+    return tuple(
+        tools.compiler(subject) if check.id == "compiler" and check.status != "skip" else check
+        for check in found
+    )
+
+
 def _side_by_side(subject: Subject, deadline_s: float) -> Sequence[Check]:
     """Each look in a thread of its own. One that does not come back is left behind, and dies with us.
 

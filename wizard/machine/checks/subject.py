@@ -66,6 +66,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     host: str = "127.0.0.1"
     port: int = 8000
+    python: str | None = None
+    """The Python of the vLLM that was found; None: none was yet, and the wizard's own stands for it."""
     probe: Probe = msgspec.field(default_factory=Probe)
 
 

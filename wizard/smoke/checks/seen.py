@@ -125,10 +125,10 @@ def garbage(talk: Talk) -> Judgement:
 
 def _answers(talk: Talk) -> Iterator[tuple[str, Answer]]:
     """Every answer of the checks before, with the check that got it."""
-    for check, answers in talk.learned.answers.items():
-        if check not in _NOT_CONTENT:
-            for answer in answers:
-                yield check, answer
+    for spec in material().check:
+        if spec.id not in _NOT_CONTENT:
+            for answer in talk.learned.answers.get(spec.id, ()):
+                yield spec.id, answer
 
 
 def _title(check: str) -> str:

@@ -58,7 +58,7 @@ def try_parsers(
     tools: Sequence[Tool],
     setting: Setting,
     *,
-    deadline_s: float = 120.0,
+    deadline_s: float = 180.0,
     cancel: threading.Event | None = None,
 ) -> Trials:
     """Every parser of the runtime over the text of its kind, whole and streamed, with ``tools`` on offer.

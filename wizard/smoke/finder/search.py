@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from wizard.catalog import CallFormat, Model, ParserKind, WireFormat, find_model
+from wizard.catalog import CallFormat, Model, ParserKind, ThoughtFormat, WireFormat, find_model
 from wizard.checkpoint import family_of, readers_of, split_thought, written_in
 from wizard.i18n import _
 from wizard.runtime import Runtime
@@ -56,7 +56,7 @@ def search_parsers(
     runtime: Runtime | None,
     subject: Subject,
     setting: Setting,
-    deadline_s: float = 120.0,
+    deadline_s: float = 180.0,
     cancel: threading.Event | None = None,
 ) -> ParserSearch:
     """Which parsers read ``call`` and which reasoning parsers leave the answer in ``words`` whole.
@@ -92,12 +92,14 @@ def search_parsers(
         names = runtime.tool_parsers if runtime is not None else ()
         candidates = by_table(found, family, subject.version, names)
         notes.append(_("No installed vLLM could be asked: the wire-format table decides."))
-    if subject.version and runtime and runtime.version and tools and runtime.version != subject.version:
+    installed = runtime.version if runtime is not None and tools else None
+    if installed and subject.version and _release(installed) != _release(subject.version):
         text = _("The server is vLLM {server}, the parsers tried are those of {installed}.")
-        notes.append(text.format(server=subject.version, installed=runtime.version))
+        notes.append(text.format(server=subject.version, installed=installed))
     best = _best(candidates)
     thought = split_thought(words.text) or split_thought(call.text)
-    reasoning = ranked(thoughts, _preferred("reasoning", subject, None, family))
+    thought_format = thought.format if thought else None
+    reasoning = ranked(thoughts, _preferred("reasoning", subject, thought_format, family))
     return ParserSearch(
         raw=inert(call.text),
         way=call.way,
@@ -119,14 +121,22 @@ def _texts(call: RawText, words: RawText) -> dict[ParserKind, RawText]:
 
 
 def _preferred(
-    kind: ParserKind, subject: Subject, found: CallFormat | WireFormat | None, family: str
+    kind: ParserKind,
+    subject: Subject,
+    found: CallFormat | WireFormat | ThoughtFormat | None,
+    family: str,
 ) -> Sequence[str]:
     """The order among parsers that do equally well: the catalogue's, the template's, the table's."""
     entry = subject.entry
     known = entry.parser(kind, subject.version) if entry is not None else None
     guessed = subject.guess if kind == "tool" else subject.reasoning_guess
-    reading = readers_of(found, family) if isinstance(found, CallFormat) else ()
+    reading = () if found is None or isinstance(found, WireFormat) else readers_of(found, family)
     return [name for name in (known, *guessed, *reading) if name]
+
+
+def _release(version: str) -> str:
+    """The version without what a build adds to it, as ``+cpu``."""
+    return version.partition("+")[0]
 
 
 def _best(candidates: Sequence[Candidate]) -> str | None:
