@@ -234,7 +234,7 @@ def _call_pieces(draft: Draft) -> list[Any]:
 
 def _functions(draft: Draft) -> list[Any]:
     if draft.chunks is None:
-        return [call["function"] for call in draft.document["choices"][0]["message"]["tool_calls"]]
+        return [call["function"] for call in draft.document["choices"][0]["message"].get("tool_calls", [])]
     return [piece["function"] for piece in _call_pieces(draft)]
 
 
@@ -472,6 +472,12 @@ def bad_bytes(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
 @how
 def deep(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
     return Draft(body=b'{"choices": ' + b"[" * value)
+
+
+@how
+def arguments_allowed(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
+    """Other arguments, where calls are allowed."""
+    return arguments(draft, value, request) if calls_for(request) else draft
 
 
 @how

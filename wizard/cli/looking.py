@@ -148,6 +148,9 @@ def _say_machine(machine: Machine) -> None:
         )
     )
     for gpu in machine.gpus:
+        if not gpu.memory_mib:
+            output.say(_("GPU {index}  {name}  memory unknown").format(index=gpu.index, name=gpu.name or "?"))
+            continue
         output.say(
             _("GPU {index}  {name}  cc {capability}  {kind} {memory:.1f} GiB, {free:.1f} free").format(
                 index=gpu.index,

@@ -15,7 +15,7 @@ from wizard.cli.options import current
 from wizard.cli.serving import default_url
 from wizard.errors import UsageError
 from wizard.flow import connect, find_parsers, read_with_parsers
-from wizard.i18n import _
+from wizard.i18n import _, ngettext
 from wizard.smoke.finder import Candidate, ParserSearch
 from wizard.text import inert, one_line
 
@@ -125,4 +125,9 @@ def _show_candidates(candidates: tuple[Candidate, ...]) -> None:
         output.say(f"{words[candidate.ok]:<5} {candidate.parser:<18} {candidate.detail}")
     left = len(candidates) - len(shown)
     if left:
-        output.say(_("{count} more find no call in it; -v lists them.").format(count=left))
+        text = ngettext(
+            "{count} more finds no call in it; -v lists it.",
+            "{count} more find no call in it; -v lists them.",
+            left,
+        )
+        output.say(text.format(count=left))

@@ -254,10 +254,14 @@ def _write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool)
     journey = client.plan_configuration(journey)
     change = need(journey.change)
     emit(ConfigEvent(path=change.path, action=change.action, diff=change.diff))
+    for text in change.contacts:
+        emit(NoteEvent(text=text))
     if dry_run:
         return journey
-    journey = client.write_configuration(journey)
+    journey = client.confirm_configuration(client.write_configuration(journey))
     records.save_progress(journey)
+    if confirmed := need(journey.change).confirmed:
+        emit(NoteEvent(text=f"{confirmed.detail} {confirmed.hint}".rstrip()))
     if answers.opencode.proof:
         journey = client.prove(journey, cancel)
         emit(ProofEvent(proof=need(journey.proof)))

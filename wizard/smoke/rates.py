@@ -46,6 +46,8 @@ class StreamRate(msgspec.Struct, frozen=True, kw_only=True):
     decode_tps: float | None
     roofline_tps: float | None = None
     share: float | None = None
+    origin: Origin | None = None
+    """Of the limit."""
 
 
 class Speed(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,6 +93,7 @@ def _with_limits(
                 rate,
                 roofline_tps=None if limit is None else round(limit.tokens_per_second, 1),
                 share=_part(rate.decode_tps, limit),
+                origin=None if limit is None else limit.origin,
             )
         )
     return tuple(found)
