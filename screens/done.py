@@ -56,7 +56,7 @@ class DoneScreen(StepScreen, inherit_bindings=False):
     def action_copy(self) -> None:
         """Hand the command to the terminal's clipboard."""
         if self.journey.change is not None:
-            self.app.copy_to_clipboard(f"opencode -m {self.journey.change.model}")
+            self.app.copy_to_clipboard(self.journey.change.command)
             self.notify(_("Copied, if your terminal allows it."), markup=False)
 
 

@@ -21,8 +21,15 @@ from screens.widgets.status import Status
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
+from wizard.machine import Check
 
 TITLE_WIDTH = 15
+
+
+def _told(check: Check) -> list[str]:
+    """The whole of a check, a line each: what was found, what to do, the command that proves it."""
+    command = f"$ {check.command}" if check.command else ""
+    return [line for line in (check.detail, check.hint, command) if line]
 
 
 class MachineScreen(StepScreen, inherit_bindings=False):
@@ -128,9 +135,7 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         check = item_at(self.journey.checks, event.option_index)
         if check is None:
             return
-        command = f"$ {check.command}" if check.command else ""
-        lines = [line for line in (check.detail, check.hint, command) if line]
-        self.query_one("#detail", Static).update("\n".join(lines))
+        self.query_one("#detail", Static).update("\n".join(_told(check)))
 
     def ready(self) -> bool:
         """Whether the machine was looked at."""
@@ -146,13 +151,12 @@ class MachineScreen(StepScreen, inherit_bindings=False):
         return super().check_action(action, parameters)
 
     def reasons(self) -> list[str]:
-        """Each check that is not OK, with what to do."""
+        """Each check that is not OK, with what to do and what proves it."""
         return [
             "\n".join(
                 (
                     f"{wording.status_word(check.status)}  {check_title(check.id)}",
-                    check.detail,
-                    check.hint,
+                    *_told(check),
                 )
             )
             for check in self.journey.checks

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from screens import estimates, figures, results, wording
+from screens import estimates, figures, pace, parsers, results, wording
 from screens.dialogue import Dialogue
 from screens.lookups import look_at_trouble
 from screens.moves import Move, Outcome
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError
 from wizard.fetch import FetchProgress, progress_words
-from wizard.flow import Journey, LaunchEvent, Step
+from wizard.flow import Journey, LaunchEvent, Step, Tried, Trying, TuningEvent
 from wizard.i18n import _
 from wizard.serve import Milestone, Progress
 from wizard.smoke import SmokeCheck
@@ -66,19 +66,59 @@ def smoke(dialogue: Dialogue, journey: Journey) -> Outcome:
     dialogue.say(_("Asking the model…"))
 
     def tell(check: SmokeCheck) -> None:
-        word = wording.status_word(check.status)
-        dialogue.say(f"{word}  {check.title}: {check.detail} {check.hint}".rstrip())
+        word, kind = wording.status_word(check.status), "" if check.required else _(" (not required)")
+        dialogue.say(f"{word}  {check.title}{kind}: {check.detail} {check.hint}".rstrip())
 
     journey = flow.smoke_test(journey, tell, threading.Event())
     report = flow.need(journey.smoke)
-    dialogue.say(results.smoke_summary(report))
+    dialogue.say(results.smoke_summary(report), *pace.speed_lines(report.speed))
+    dialogue.say(*pace.cost_lines(report.speed))
     options = [("next", _("Go on")), ("again", _("Test again"))]
+    if costs := flow.tunable(journey):
+        names = ", ".join(cost.option for cost in costs)
+        options.append(("tune", _("Try whether it is faster without {options}").format(options=names)))
     if report.verdict == "fail":
         options = [("again", _("Test again")), ("skip", _("Go on without proof"))]
+    if report.verdict != "pass":
+        options.append(("find", _("Find the parser that fits")))
     why = [f"{check.title}: {check.evidence}" for check in report.checks if check.evidence]
     picked = dialogue.choose(_("And now?"), options, options[0][0], why)
+    if picked == "tune":
+        return Outcome(Move.NEXT, _tuned(dialogue, journey))
+    if picked == "find":
+        return Outcome(Move.GO, _with_parsers(dialogue, journey))
     moves = {"next": Move.NEXT, "again": Move.GO, "skip": Move.SKIP}
     return Outcome(moves[picked], journey)
+
+
+def _tuned(dialogue: Dialogue, journey: Journey) -> Journey:
+    """Leave options out one by one; whatever does not help is taken back."""
+
+    def hear(happened: TuningEvent) -> None:
+        if isinstance(happened, Trying):
+            dialogue.say(pace.trying_line(happened))
+        elif isinstance(happened, Tried):
+            dialogue.say(pace.attempt_line(happened.attempt))
+
+    tuned = flow.tune(journey, hear, threading.Event())
+    dialogue.say(*pace.speed_lines(flow.need(tuned.smoke).speed))
+    return tuned
+
+
+def _with_parsers(dialogue: Dialogue, journey: Journey) -> Journey:
+    """Try every parser over what the model writes; the one that fits goes into the plan, with a yes."""
+    dialogue.say(_("Trying every parser over what the model writes…"))
+    search = flow.find_parsers(journey, threading.Event())
+    edit = flow.parser_edit(journey, search)
+    dialogue.say(*parsers.raw_lines(search))
+    for candidate in parsers.telling(search.candidates):
+        word = wording.status_word("ok" if candidate.ok else "fail")
+        dialogue.say(f"{word}  {candidate.parser}: {candidate.detail}")
+    dialogue.say(*parsers.outcome_lines(search, edit))
+    if edit is None or not dialogue.agreed(_("Use it, and start vLLM again?"), True):
+        return journey
+    started = flow.launch(flow.edited(journey, edit), _follow(dialogue), threading.Event())
+    return flow.forget(started, Step.SMOKE)
 
 
 def opencode(dialogue: Dialogue, journey: Journey) -> Outcome:

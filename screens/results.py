@@ -6,7 +6,7 @@ Like ``screens.wording``: pure, plain text, for both front ends.
 from __future__ import annotations
 
 from screens.estimates import compared_lines
-from screens.figures import count, letter
+from screens.figures import count
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.flow import Journey, receipt_path
 from wizard.i18n import _
@@ -24,17 +24,13 @@ def server_line(server: Server) -> str:
 
 
 def smoke_summary(report: SmokeReport) -> str:
-    """The verdict of the live test in one sentence, with the speed it measured."""
+    """The verdict of the live test in one sentence."""
     verdicts = {
         "pass": _("PASS: tool calls work with this server."),
         "fail": _("FAIL: opencode would not work with this server."),
         "inconclusive": _("INCONCLUSIVE: the model did not show whether its calls arrive."),
     }
-    speed = report.speed
-    if speed.decode_tps is None:
-        return verdicts[report.verdict]
-    rate = _("{tps:.0f} tokens/s").format(tps=speed.decode_tps)
-    return f"{verdicts[report.verdict]} {rate}{letter('measured')}"
+    return verdicts[report.verdict]
 
 
 def change_lines(change: OpencodeChange) -> tuple[str, ...]:
@@ -49,7 +45,14 @@ def change_lines(change: OpencodeChange) -> tuple[str, ...]:
     lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
     if change.backup:
         lines.append(_("Backup: {path}").format(path=change.backup))
-    return (*lines, *change.warnings)
+    lines += [_("Also written: {path}").format(path=file.path) for file in change.beside]
+    return (*lines, *change.warnings, *change.contacts)
+
+
+def confirmed_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """What the installed opencode makes of the configuration."""
+    told = change.confirmed
+    return () if told is None else tuple(line for line in (told.detail, told.hint) if line)
 
 
 def proof_lines(proof: Proof) -> tuple[str, ...]:
@@ -62,7 +65,7 @@ def proof_lines(proof: Proof) -> tuple[str, ...]:
 def in_place(journey: Journey) -> bool:
     """Whether opencode's configuration is as it should be on disk."""
     change = journey.change
-    return change is not None and (change.written or change.action == "unchanged")
+    return change is not None and change.action != "refused" and not change.pending
 
 
 def done_lines(journey: Journey) -> tuple[str, ...]:
@@ -72,7 +75,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
     if change is not None and in_place(journey):
         typed = _("After a real set-up you would type in a project of yours:")
         typed = typed if journey.simulated else _("Type this in a project of yours:")
-        lines += [typed, f"  cd project; opencode -m {change.model}", ""]
+        lines += [typed, f"  cd project; {change.command}", ""]
     if server is not None:
         lines.append(_("vLLM answers at {url} as {model}.").format(url=server.base_url, model=server.model))
     lines += compared_lines(journey)

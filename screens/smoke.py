@@ -10,20 +10,21 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.widgets import OptionList, Static
 
-from screens import results
-from screens.base import COMMON_KEYS, StepScreen
+from screens import pace, results
+from screens.base import COMMON_KEYS
 from screens.moves import Move
+from screens.restarting import RESTART_KEYS, RestartingScreen
 from screens.widgets.checklist import CheckList, item_at
 from screens.widgets.modals import ReadModal
 from wizard import flow
 from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
-from wizard.smoke import SmokeCheck
+from wizard.smoke import SmokeCheck, SmokeReport
 
 TITLE_WIDTH = 27
 
 
-class SmokeScreen(StepScreen, inherit_bindings=False):
+class SmokeScreen(RestartingScreen, inherit_bindings=False):
     """Do tool calls work with this server, as opencode makes them?"""
 
     STEP = Step.SMOKE
@@ -31,13 +32,16 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     HELP = N_(
         "opencode can only work with a model whose tool calls arrive as calls, while the answer streams. "
         "Each check is one real request. A required check that fails means opencode would not work; "
-        "the evidence shows what came instead. "
+        "the evidence shows what was asked and what came. "
+        "The speed stands beside what the memory of the GPUs would allow; options that cost some of it can "
+        "be left out one by one: what does not start, does not pass or is not faster is taken back. "
         "You may skip the test; then nothing proves that this server works with opencode."
     )
     CSS_PATH = "smoke.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("v", "evidence", N_("evidence"), id="evidence"),
+        Binding("e,v", "evidence", N_("evidence"), id="evidence"),
         Binding("r", "again", N_("test again"), id="again"),
+        *RESTART_KEYS,
         Binding("h", "helps", N_("what helps"), id="helps"),
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
@@ -53,6 +57,7 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
     def __init__(self, journey: Journey) -> None:
         super().__init__(journey)
         self._checks: list[SmokeCheck] = []
+        self._testing = True
 
     def compose_body(self) -> ComposeResult:
         """Server, checks, and the whole of the highlighted one."""
@@ -60,6 +65,8 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         yield CheckList(TITLE_WIDTH, id="checks")
         yield Static(id="detail", markup=False)
         yield Static(id="verdict", markup=False)
+        yield Static(id="speed", markup=False)
+        yield Static(id="restart", markup=False)
 
     def begin(self) -> None:
         """Test, unless that was done before."""
@@ -71,25 +78,34 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         self.journey = flow.forget(self.journey, Step.SMOKE)
         self.show()
         self.perform(
-            _("Asking the model…"), lambda journey: flow.smoke_test(journey, self._tell_later, self.cancel)
+            _("Asking the model…"), lambda journey: flow.smoke_test(journey, self.tell_later, self.cancel)
         )
 
-    def _tell_later(self, check: SmokeCheck) -> None:
+    def tell_later(self, check: SmokeCheck) -> None:
         """A check is over; called from the thread that asks."""
         self.post_message(self.Checked(check))
 
     def show(self) -> None:
         """Draw the server and a finished test."""
         server, report = self.journey.server, self.journey.smoke
+        self.costs = flow.tunable(self.journey)
         if server is not None:
             self.query_one("#server", Static).update(results.server_line(server))
+        self._fill(report)
+        self.query_one("#restart", Static).update("\n".join(map(pace.attempt_line, self.journey.tuning)))
+        self._point_at_failure()
+
+    def _fill(self, report: SmokeReport | None) -> None:
+        """The checks of a finished test with verdict and speed; None: a test begins."""
         self._checks = []
+        self._testing = report is None
         self.query_one(CheckList).clear_options()
         for check in report.checks if report else ():
             self._add(check)
         self.query_one("#detail", Static).update("")
         self.query_one("#verdict", Static).update(results.smoke_summary(report) if report else "")
-        self._point_at_failure()
+        lines = (*pace.speed_lines(report.speed), *pace.cost_lines(report.speed)) if report else ()
+        self.query_one("#speed", Static).update("\n".join(lines))
 
     def done(self) -> None:
         """The test is over; one that passed also says that the last remedy helped."""
@@ -98,12 +114,13 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
 
     @on(Checked)
     def _checked(self, event: Checked) -> None:
-        if self.journey.smoke is None:
+        if self._testing:
             self._add(event.check)
 
     def _add(self, check: SmokeCheck) -> None:
         self._checks.append(check)
-        self.query_one(CheckList).add_line(check.status, check.title, check.detail)
+        mark = "*" if check.required else " "
+        self.query_one(CheckList).add_line(check.status, f"{mark} {check.title}", check.detail)
 
     def _point_at_failure(self) -> None:
         """Highlight the first check that failed, and with it its hint."""
@@ -119,10 +136,12 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         if check is None:
             return
         lines = [check.detail, check.hint]
-        if not check.required:
+        if check.required:
+            lines.append(_("* Required: opencode does not work without it."))
+        else:
             lines.append(_("Not required: opencode works without it."))
         if check.evidence:
-            lines.append(_("[v] shows what came back."))
+            lines.append(_("[e] shows what was asked and what came."))
         self.query_one("#detail", Static).update("\n".join(line for line in lines if line))
         self.refresh_bindings()
 
@@ -141,12 +160,18 @@ class SmokeScreen(StepScreen, inherit_bindings=False):
         """Back to the launch, with the remedies for what the test showed."""
         self.finish(Move.GO, flow.with_smoke_fault(self.journey))
 
+    def begin_anew(self) -> None:
+        """The checks of the old server are gone; its plan and its run stay until the new one is there."""
+        self._fill(None)
+
     def ready(self) -> bool:
         """Whether the test is over and did not fail; a failed one can only be skipped."""
         return self.journey.smoke is not None and self.journey.smoke.verdict != "fail"
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Evidence is offered where there is some."""
+        if self.half_done:
+            return super().check_action(action, parameters)
         if action == "helps":
             report = self.journey.smoke
             planned = self.journey.plan is not None and self.journey.started_here

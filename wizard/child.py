@@ -19,6 +19,8 @@ from wizard.i18n import _
 
 _POLL_S = 0.1
 _KEPT = 1 << 20
+_FAREWELL_S = 2.0
+"""How long a killed program may take to go: inside a stuck driver call it goes only when that returns."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -44,6 +46,8 @@ def run_child(
     Never raises for what the program does or for one that cannot be started.
     """
     stop = cancel or threading.Event()
+    if stop.is_set():
+        return Outcome(None, "", "", _("It was stopped."))
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             process = subprocess.Popen(
@@ -66,7 +70,7 @@ def run_child(
 
 
 def end_group(process: subprocess.Popen[bytes]) -> None:
-    """Kill whatever is left of a process that leads a group, and reap it."""
+    """Kill whatever is left of a process that leads a group, and reap it; one that cannot die, later."""
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -74,7 +78,10 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
             process.kill()
     except (ProcessLookupError, PermissionError):
         process.kill()
-    process.wait()
+    try:
+        process.wait(_FAREWELL_S)
+    except subprocess.TimeoutExpired:
+        threading.Thread(target=process.wait, daemon=True, name=f"reap-{process.pid}").start()
 
 
 def _wait(process: subprocess.Popen[bytes], deadline_s: float, stop: threading.Event) -> str:

@@ -89,6 +89,14 @@ class ServerError(WizardError):
     exit_code = 1
 
 
+class NotVllmError(ServerError):
+    """A server answers, and it is another program."""
+
+
+class KeyRefusedError(ServerError):
+    """A server wants a key, or another one than it was given."""
+
+
 def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     """Up to three known names that resemble ``name``, ignoring case, best first."""
     by_lower = {candidate.lower(): candidate for candidate in known}

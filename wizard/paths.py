@@ -4,24 +4,66 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
 from wizard.errors import UsageError
 from wizard.i18n import _
+from wizard.text import one_line
 
 APP = "vllm-opencode"
 
 
+def home() -> Path:
+    """This user's home folder. Raises UsageError where there is none, as for a bare number in a container."""
+    return expanded("~")
+
+
+def expanded(path: str | Path) -> Path:
+    """The path with a leading ``~`` or ``~user`` resolved. Raises UsageError when nobody has such a home."""
+    if not str(path).startswith("~"):
+        return Path(path)
+    try:
+        folder = Path(path).expanduser()
+    except RuntimeError as error:
+        raise _homeless(str(path)) from error
+    if not folder.is_absolute():
+        raise _homeless(str(path))
+    return folder
+
+
+def _homeless(path: str) -> UsageError:
+    if path != "~" and not path.startswith("~/"):
+        return UsageError(
+            _("{path} leads nowhere: there is no such user here.").format(path=one_line(path)),
+            _("Write the path out."),
+        )
+    return UsageError(
+        _("This user has no home folder: HOME is not set, and the system knows no other."),
+        _("Set HOME to a folder you may write to, such as: export HOME=/data/me"),
+    )
+
+
 def config_dir() -> Path:
-    """Our own settings; ``assets.d/*.toml`` in it lies over the bundled assets."""
-    return Path(platformdirs.user_config_dir(APP))
+    """Our own settings; ``assets.d/*.toml`` in it lies over the bundled assets. Raises what ``home`` does."""
+    return _ours(platformdirs.user_config_dir)
 
 
 def state_dir() -> Path:
-    """Receipts, runs and their logs."""
-    return Path(platformdirs.user_state_dir(APP))
+    """Receipts, runs and their logs. Raises what ``home`` does."""
+    return _ours(platformdirs.user_state_dir)
+
+
+def _ours(place: Callable[[str], str]) -> Path:
+    try:
+        folder = Path(place(APP))
+    except RuntimeError as error:
+        raise _homeless("~") from error
+    if not folder.is_absolute():
+        raise _homeless("~")
+    return folder
 
 
 def overlay_dir() -> Path:

@@ -43,6 +43,22 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     weights_gib: float | None = None
 
 
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the last smoke test of a served model came to; ``failed`` is its first failed check in words."""
+
+    base_url: str
+    model: str
+    """The served name."""
+    verdict: Literal["pass", "fail", "inconclusive"]
+    tested: str
+    """When."""
+    failed: str = ""
+    hint: str = ""
+    decode_tps: float | None = None
+    roofline_tps: float | None = None
+    """What the memory would allow; tokens a second of one stream, both."""
+
+
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """Saved after every step. No secret is ever in it: keys appear as the name of their file or variable."""
 
@@ -58,6 +74,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     undo: tuple[Undo, ...] = ()
     measurements: tuple[Measurement, ...] = ()
     """Newest last; they outlive the set-up they were made in."""
+    verdicts: tuple[Verdict, ...] = ()
+    """Newest last, one a served model; they outlive it too."""
 
 
 def now() -> str:
@@ -103,6 +121,15 @@ def measurements(path: Path) -> tuple[Measurement, ...]:
         return msgspec.toml.decode(path.read_bytes(), type=Receipt).measurements
     except (OSError, msgspec.DecodeError, ValueError):
         return ()
+
+
+def verdict_of(path: Path, base_url: str, model: str) -> Verdict | None:
+    """What the last smoke test of a served model came to, if there was one that is known."""
+    try:
+        kept = msgspec.toml.decode(path.read_bytes(), type=Receipt).verdicts
+    except (OSError, msgspec.DecodeError, ValueError):
+        return None
+    return next((entry for entry in kept if (entry.base_url, entry.model) == (base_url, model)), None)
 
 
 def load_last(path: Path) -> Receipt:

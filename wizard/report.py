@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import msgspec
 
 from wizard import paths, receipt
+from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.receipt import Receipt
 from wizard.text import covered, inert
@@ -46,7 +48,9 @@ def render(last: Receipt) -> str:
 
 def redact(text: str) -> str:
     """The text without what identifies a person or opens a door: home folder, addresses, tokens."""
-    text = inert(text).replace(str(Path.home()), "~")
+    text = inert(text)
+    with contextlib.suppress(UsageError):
+        text = text.replace(str(paths.home()), "~")
     return covered(_ADDRESS.sub("<address>", text))
 
 

@@ -32,9 +32,11 @@ _SECRET_PAIR = re.compile(
 
 # CSI and OSC sequences, then single-character escapes.
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
-# Everything that steers a terminal, C0 and C1, except tab and newline; bidirectional overrides; and halves of
-# characters, which no output can encode.
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+# Everything that steers a terminal, C0 and C1, except tab and newline; marks that turn the direction of
+# writing or show nothing at all; and halves of characters, which no output can encode.
+_CONTROLS = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]"
+)
 
 
 def inert(text: str) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,6 @@ import msgspec
 import pytest
 from realkit import RealKit
 
-from tests.property.test_jsonc_documents import Layout
 from wizard.budget import limits
 from wizard.child import run_child
 from wizard.opencode import (
@@ -26,9 +23,6 @@ from wizard.opencode import (
     write_change,
 )
 
-DOCUMENTS = 24
-AT_ONCE = 8
-SEED = 20261130
 REQUEST = ConfigRequest(
     provider_name="Local vLLM",
     base_url="http://127.0.0.1:8000/v1",
@@ -36,29 +30,6 @@ REQUEST = ConfigRequest(
     model_name="Qwen3 Coder",
     limits=limits(65536),
 )
-HOUSE = {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "http://h:1/v1"}, "models": {"m": {}}}
-OTHERS: list[dict[str, Any]] = [
-    {"provider": {"anthropic": {"options": {"apiKey": "{env:ANTHROPIC_API_KEY}"}}}},
-    {
-        "provider": {
-            "house": {
-                "npm": "@ai-sdk/openai-compatible",
-                "options": {"baseURL": "http://h:1/v1"},
-                "models": {"m": {}},
-            }
-        }
-    },
-    {"mcp": {"search": {"type": "local", "command": ["search", "--all"], "enabled": False}}},
-    {"mcp": {"wiki": {"type": "remote", "url": "https://wiki.example/mcp"}}},
-    {"permission": {"bash": "ask", "edit": "allow", "webfetch": "deny"}},
-    {"agent": {"reviewer": {"description": "Reads é, “quotes”", "mode": "subagent", "prompt": "// read\n"}}},
-    {"command": {"test": {"template": "run /* all */ tests", "description": "t"}}},
-    {"instructions": ["AGENTS.md", "docs/*.md"], "snapshot": False},
-    {"share": "disabled", "autoupdate": False, "username": "Zoë"},
-    {"compaction": {"auto": True, "prune": False}, "small_model": "anthropic/claude-haiku-4-5"},
-    {"formatter": {"ruff": {"command": ["ruff", "format", "$FILE"], "extensions": [".py"]}}},
-    {"watcher": {"ignore": ["**/node_modules/**"]}, "disabled_providers": ["openai"]},
-]
 
 
 def environ(home: Path) -> dict[str, str]:
@@ -84,39 +55,6 @@ def config_folder(home: Path) -> Path:
     folder = home / ".config" / "opencode"
     folder.mkdir(parents=True)
     return folder
-
-
-def any_document(chance: random.Random) -> tuple[dict[str, Any], str]:
-    """A person's configuration, with comments and spacing wherever the grammar allows them."""
-    document: dict[str, Any] = {}
-    for part in chance.sample(OTHERS, chance.randrange(1, 5)):
-        for key, value in part.items():
-            document[key] = {**document[key], **value} if key in document else value
-    layout = Layout(chance)
-    text = layout.choose("", "\ufeff") + layout.blank() + layout.render(document) + layout.blank()
-    return document, text
-
-
-def test_files_of_people(realkit: RealKit, tmp_path: Path) -> None:
-    version = opencode_version(str(realkit.opencode))
-    request = msgspec.structs.replace(REQUEST, opencode_version=version)
-    chance = random.Random(SEED)
-    cases = [any_document(chance) for _number in range(DOCUMENTS)]
-
-    def accepted(number: int) -> None:
-        document, text = cases[number]
-        home = tmp_path / str(number)
-        config_folder(home).joinpath("opencode.jsonc").write_bytes(text.encode())
-        write(home, request)
-        merged = read(realkit, home, ANTHROPIC_API_KEY="k")
-        ours = merged["provider"]["vllm"]
-        assert ours["options"]["baseURL"] == "http://127.0.0.1:8000/v1"
-        assert ours["models"]["qwen3-coder"]["limit"]["output"] == REQUEST.limits.output
-        assert set(document) <= set(merged)
-        assert set(document.get("provider", {})) <= set(merged["provider"])
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(accepted, range(DOCUMENTS)))
 
 
 THEIRS = """{

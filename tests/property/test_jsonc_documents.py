@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.property.people import Layout
 from wizard.opencode.jsonc import JsoncError, parse, scan
 from wizard.opencode.jsonc_edit import edit, merge, remove
 
@@ -37,51 +38,7 @@ def documents(draw: st.DrawFn) -> tuple[str, dict[str, object], list[str]]:
     """A text, the plain value it stands for, and its comments in order."""
     document = draw(OBJECTS)
     layout = Layout(random.Random(draw(st.integers(0, 2**32))))
-    text = layout.choose("", "\ufeff") + layout.blank() + layout.render(document) + layout.blank()
-    return text, document, layout.comments
-
-
-class Layout:
-    """Writes a value as JSONC with comments and spacing where the grammar allows them."""
-
-    def __init__(self, chance: random.Random) -> None:
-        self.chance = chance
-        self.newline = chance.choice(["\n", "\r\n", "\r"])
-        self.comments: list[str] = []
-
-    def choose(self, *options: str) -> str:
-        return self.chance.choice(options)
-
-    def blank(self) -> str:
-        parts = []
-        for _number in range(self.chance.choice([0, 0, 1, 2])):
-            words = "".join(self.choose(*'ab "{}[]:,\\é/') for _letter in range(self.chance.randrange(6)))
-            kind = self.choose(" ", "\t", self.newline, self.newline + "   ", "//", "/*")
-            if kind == "//":
-                self.comments.append("//" + words)
-                parts.append(self.comments[-1] + self.newline)
-            elif kind == "/*":
-                self.comments.append("/*" + words + self.choose("", self.newline) + "*/")
-                parts.append(self.comments[-1])
-            else:
-                parts.append(kind)
-        return "".join(parts)
-
-    def scalar(self, value: object) -> str:
-        return json.dumps(value, ensure_ascii=self.chance.random() < 0.5)
-
-    def render(self, value: object) -> str:
-        if not isinstance(value, dict | list):
-            return self.scalar(value)
-        opening, closing = ("{", "}") if isinstance(value, dict) else ("[", "]")
-        parts = [opening, self.blank()]
-        for number, item in enumerate(value, start=1):
-            if isinstance(value, dict):
-                parts += [self.scalar(item), self.blank(), ":", self.blank()]
-                item = value[item]
-            parts += [self.render(item), self.blank()]
-            parts += [",", self.blank()] if number < len(value) or self.choose("", ",") else []
-        return "".join([*parts, closing])
+    return layout.document(document), document, layout.comments
 
 
 def comments_of(text: str) -> list[str]:

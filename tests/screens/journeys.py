@@ -14,7 +14,7 @@ from wizard.opencode import OpencodeChange, Proof
 from wizard.plan import LaunchPlan, Option, PlanReason
 from wizard.runtime import Runtime
 from wizard.serve import LogLine, Milestone, Progress, Ready, Run, Server
-from wizard.smoke import SmokeCheck, SmokeReport, Speed
+from wizard.smoke import CostlyOption, SmokeCheck, SmokeReport, Speed, StreamRate
 
 SIMULATED = Answers(machine=MachineAnswers(simulate="gb10"))
 
@@ -368,9 +368,29 @@ SMOKE_FAIL = SmokeCheck(
     ms=900,
 )
 
-PASSED = SmokeReport(
-    server=SERVER, checks=SMOKE_OK, verdict="pass", speed=Speed(ttft_ms=420.0, decode_tps=45.0)
+BRAKE = CostlyOption(
+    id="eager",
+    option="--enforce-eager",
+    title="No compilation and no CUDA graphs",
+    price_min=0.15,
+    price_max=0.2,
+    source="a test",
 )
+SPEED = Speed(
+    ttft_ms=2410.0,
+    decode_tps=33.4,
+    prefill_tps=3324.5,
+    prompt_tokens=8012,
+    short_ttft_ms=80.0,
+    streams=(
+        StreamRate(streams=1, decode_tps=33.4, roofline_tps=68.0, share=0.491, origin="computed"),
+        StreamRate(streams=4, decode_tps=80.7, roofline_tps=127.0, share=0.635, origin="assumed"),
+    ),
+    roofline_tps=68.0,
+    share=0.491,
+    brakes=(BRAKE,),
+)
+PASSED = SmokeReport(server=SERVER, checks=SMOKE_OK, verdict="pass", speed=SPEED)
 FAILED = SmokeReport(
     server=SERVER, checks=(*SMOKE_OK, SMOKE_FAIL), verdict="fail", speed=Speed(ttft_ms=None, decode_tps=None)
 )

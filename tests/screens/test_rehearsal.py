@@ -24,6 +24,7 @@ def simulated() -> Answers:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """The stand-in server comes up in a moment."""
     monkeypatch.setattr("wizard.flow.serving.REHEARSAL_PACE_S", 0.2)
+    monkeypatch.setattr("wizard.flow.serving.rehearsed_pace", lambda journey: 4000.0)
 
 
 def check_scratch(journey: Journey) -> None:

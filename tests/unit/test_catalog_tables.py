@@ -53,6 +53,8 @@ def every_entry() -> list[Sourced]:
     entries += [flags, flags.recorded, *flags.flag, *flags.variable]
     entries += [runtimes, runtimes.command, runtimes.container]
     entries += [*runtimes.tools, *runtimes.engine, *runtimes.image]
+    speed = catalog.speed_facts()
+    entries += [speed, speed.measure, speed.prompt, *speed.unlimited, *speed.brake]
     return [*entries, *vllm.milestone, *vllm.failure]
 
 
@@ -224,12 +226,13 @@ def test_no_name_belongs_to_two_models() -> None:
         ("bf16", 80, None),
         ("fp8", 89, 75),
         ("nvfp4", 100, 75),
-        ("mxfp4", 80, None),
+        ("mxfp4", 100, 80),
         ("awq", 75, None),
-        ("bitsandbytes", 70, None),
+        ("modelopt-fp8", 89, 80),
+        ("bitsandbytes", None, 70),
     ],
 )
-def test_where_formats_run(id: str, native: int, weight_only: int | None) -> None:
+def test_where_formats_run(id: str, native: int | None, weight_only: int | None) -> None:
     entry = catalog.quantization(id)
     assert (entry.native_capability, entry.weight_only_capability) == (native, weight_only)
 

@@ -171,7 +171,7 @@ def test_weights_of_32_bit_are_loaded_as_16(tmp_path: Path) -> None:
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "bitsandbytes"),
         ({"quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"]}, "mxfp4"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
-        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, "modelopt-fp8"),
         ({"quant_method": "something-new"}, ""),
         ({"config_groups": ["no", "table"]}, ""),
     ],

@@ -366,11 +366,11 @@ def test_what_volta_has_no_kernels_for_is_said_once_and_not_offered() -> None:
     assert "BF16" not in text
     assert "FP16" not in text
     offered = {row.quantization for row in rows if row.verdict != "no"}
-    assert offered == {"bf16"}
+    assert offered == {"bf16", "bitsandbytes"}
 
 
 @pytest.mark.parametrize(
-    ("name", "formats"), [("t4", {"MXFP4", "MXFP8"}), ("h200", set()), ("rtx4090x2", set())]
+    ("name", "formats"), [("t4", {"FP8 (ModelOpt)", "MXFP4", "MXFP8"}), ("h200", set()), ("rtx4090x2", set())]
 )
 def test_newer_generations_rule_out_less(name: str, formats: set[str]) -> None:
     row = rated(load_machine(name))[0]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from wizard.machine import Gpu, GpuReading, MemoryReading, Reading, machine_from
+from wizard.machine.capability import normal_capability
 
 # An idle DGX Spark: MemTotal 127600748 kB, MemAvailable 118566368 kB (XuehaiPan/nvitop #208).
 SPARK_MEMORY = MemoryReading(total_mib=124610, available_mib=115787)
@@ -94,9 +95,11 @@ def test_a_capability_is_understood_in_three_ways(stated: Any) -> None:
 
 
 @pytest.mark.parametrize("stated", ["sm_70", "70", 121, 12.15, (12, 10), "12.1.0", float("nan"), "٧.٠"])
-def test_what_is_no_capability_is_refused(stated: Any) -> None:
+def test_what_is_no_capability_leaves_the_word_to_the_table(stated: Any) -> None:
     with pytest.raises(ValueError, match=r"^[^ ]+$"):
-        gpu("NVIDIA GB10", compute_capability=stated)
+        normal_capability(stated)
+    assert gpu("NVIDIA GB10", compute_capability=stated, errors=REFUSED).compute_capability == "12.1"
+    assert gpu("unheard of", compute_capability=stated, memory_mib=1).problems == ("gpu-capability-unknown",)
 
 
 def test_an_unknown_gpu_without_capability_is_not_usable() -> None:

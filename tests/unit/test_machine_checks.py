@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,6 +23,7 @@ from wizard.machine import (
     load_machine,
 )
 from wizard.machine.checks import run
+from wizard.machine.checks.subject import Subject
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
@@ -89,6 +91,24 @@ def test_every_check_that_judged_names_the_command_that_proves_it() -> None:
         assert [check.id for check in checks(load_machine(name)) if not check.command] == sorted(
             LIVE, key=[check.id for check in checks(load_machine(name))].index
         )
+
+
+def test_a_check_that_is_cut_off_leaves_no_program_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pid = tmp_path / "pid"
+
+    def wait(subject: Subject) -> Check:
+        subject.probe.run("/bin/sh", "-c", f"echo $$ > {pid}; exec sleep 600")
+        return Check(id="proxy", status="ok", detail="")
+
+    monkeypatch.setattr(
+        run, "_OF_THIS_HOST", {"port": lambda _: Check(id="port", status="ok", detail=""), "proxy": wait}
+    )
+    late = {check.id: check for check in checks(changed("h200", simulated=None), deadline_s=0.5)}["proxy"]
+    assert late.status == "skip"
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_check_that_hangs_or_breaks_costs_only_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from wizard.machine import (
     SystemReading,
     checks,
     load_machine,
+    machine_names,
 )
 
 
@@ -58,6 +59,45 @@ def test_the_driver_is_held_against_the_newest_vllm_for_this_gpu(name: str, driv
 
 def test_a_driver_under_windows_is_updated_there() -> None:
     assert "Windows" in found(changed("h200", driver="552.44", wsl=True), "driver").hint
+
+
+TAKEN = 120 * 1024
+"""MiB of an H200 that a program elsewhere holds."""
+
+
+@pytest.mark.parametrize("where", [{}, {"container": "docker"}, {"wsl": True}])
+def test_memory_taken_out_of_sight_is_a_warning(where: dict[str, Any]) -> None:
+    whole = load_machine("h200").gpus[0].memory_mib
+    machine = msgspec.structs.replace(with_gpus("h200", memory_free_mib=whole - TAKEN), **where)
+    check = found(machine, "busy")
+    assert check.status == "warn"
+    assert "GPU 0: 120.0 of 140.4 GiB" in check.detail
+    assert "nvidia-smi" in check.hint
+    assert check.command == "nvidia-smi"
+
+
+def test_what_named_programs_hold_is_not_out_of_sight() -> None:
+    whole = load_machine("h200").gpus[0].memory_mib
+    named = GpuProcess(pid=7, name="python3", used_mib=TAKEN)
+    check = found(with_gpus("h200", memory_free_mib=whole - TAKEN - 616, processes=(named,)), "busy")
+    assert check.detail == "GPU 0: python3 (7), 120.0 GiB"
+    both = found(with_gpus("h200", memory_free_mib=whole - TAKEN - 8192, processes=(named,)), "busy")
+    assert both.detail.startswith("GPU 0: python3 (7), 120.0 GiB. GPU 0: 8.0 of 140.4 GiB")
+    silent = GpuProcess(pid=7, name="python3")
+    hidden = found(with_gpus("h200", memory_free_mib=whole - TAKEN, processes=(silent,)), "busy")
+    assert hidden.detail == "GPU 0: python3 (7)"
+
+
+def test_programs_that_nobody_could_ask_for_are_not_told_as_none() -> None:
+    check = found(with_gpus("h200", unread=("processes",)), "busy")
+    assert check.status == "skip"
+    assert "could not be read" in check.detail
+
+
+def test_an_idle_machine_has_nobody_out_of_sight() -> None:
+    for name in machine_names():
+        machine = load_machine(name)
+        assert all(check.status == "ok" for check in checks(machine) if check.id == "busy"), name
 
 
 def test_who_is_on_a_gpu_and_how_much_it_holds() -> None:
@@ -182,6 +222,15 @@ def test_what_stands_between_gpus(state: GpuState, iommu: str | None, detail: st
     assert check.status == "warn"
     assert detail in check.detail
     assert hint in check.hint
+
+
+@pytest.mark.parametrize("name", ["rtx4090x2", "h200x2"])
+def test_links_that_nobody_read_are_not_told_as_missing(name: str) -> None:
+    check = found(with_gpus(name, links={}, unread=("links",)), "p2p")
+    assert check.status == "skip"
+    assert "could not be read" in check.detail
+    assert "PCIe" not in check.detail
+    assert check.command.startswith("nvidia-smi topo -m")
 
 
 def test_many_blocked_pairs_are_counted() -> None:

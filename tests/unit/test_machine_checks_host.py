@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from wizard.child import Outcome
-from wizard.machine import Check, Disk, Machine, SystemReading, checks, load_machine
+from wizard.machine import Check, Disk, Machine, SystemReading, checked_for, checks, load_machine
 from wizard.machine.checks import (
     containers,
     disk,
@@ -189,6 +189,29 @@ def test_triton_needs_a_compiler_and_headers(tmp_path: Path) -> None:
     assert tools.compiler(host(tmp_path, CC="/opt/cc")).status == "ok"
 
 
+def test_headers_are_looked_for_in_the_python_of_vllm(tmp_path: Path) -> None:
+    here = f"{sysconfig.get_path('include').lstrip('/')}/Python.h"
+    programs = {"gcc": "", "python3.13": "/opt/vllm/include/python3.13\n"}
+    subject = msgspec.structs.replace(
+        host(tmp_path, programs=programs, files={here: ""}), python="/opt/vllm/bin/python3.13"
+    )
+    check = tools.compiler(subject)
+    assert check.status == "warn"
+    assert "vLLM's Python (/opt/vllm/include/python3.13/Python.h)" in check.detail
+    assert check.command.endswith("ls /opt/vllm/include/python3.13/Python.h")
+    host(tmp_path, files={"opt/vllm/include/python3.13/Python.h": ""})
+    assert tools.compiler(subject).status == "ok"
+
+
+def test_a_real_python_tells_where_its_headers_are() -> None:
+    before = tuple(Check(id=id, status="warn", detail="") for id in ("compiler", "port"))
+    compiler, port = checked_for(before, HERE, sys.executable)
+    assert compiler.command.endswith(f"{sysconfig.get_path('include')}/Python.h")
+    assert port == before[1]
+    skipped = (Check(id="compiler", status="skip", detail=""),)
+    assert checked_for(skipped, HERE, sys.executable) == skipped
+
+
 def test_libnuma_and_numactl_are_named_with_what_needs_them(tmp_path: Path) -> None:
     check = tools.numa(host(tmp_path))
     assert (check.status, "--numa-bind" in check.detail, "fastsafetensors" in check.detail) == (
@@ -260,6 +283,9 @@ def system(**fields: Any) -> Subject:
         ({"open_files": 1024, "open_files_hard": 4096}, "warn", "limits.conf"),
         ({"open_files": 1048576, "locked_memory_kib": 8192}, "ok", "8 MiB"),
         ({"open_files": 1048576, "tasks": 512}, "warn", "--pids-limit"),
+        ({"open_files": 1048576, "processes": 512}, "warn", "nproc in /etc/security/limits.conf"),
+        ({"open_files": 1048576, "stack_kib": 1024}, "warn", "ulimit -s 8192"),
+        ({"open_files": 1048576, "processes": 95000, "stack_kib": 8192}, "ok", "as much as wanted"),
         ({}, "skip", "could not be read"),
     ],
 )
@@ -383,8 +409,8 @@ def test_a_small_home_names_what_can_be_moved() -> None:
 @pytest.mark.parametrize(
     ("product", "text"),
     [
-        ("NVIDIA_DGX_Spark", "NVIDIA DGX Spark: GB10"),
-        ("MSI EdgeXpert", "MSI EdgeXpert: GB10"),
+        ("NVIDIA_DGX_Spark", "NVIDIA_DGX_Spark · GB10, as in"),
+        ("MSI EdgeXpert", "MSI EdgeXpert · GB10, as in"),
         ("ASUSTeK COMPUTER INC. Ascent GX10", "ASUS Ascent GX10: GB10"),
         ("Some Maker 4000", "the GB10 of a DGX Spark"),
     ],
@@ -418,3 +444,29 @@ def test_this_very_host_is_looked_at_without_an_error() -> None:
     assert len({check.id for check in every}) == len(every)
     assert not [check for check in every if "could not be read: " in check.detail]
     assert all(check.hint for check in every if check.status in ("warn", "fail"))
+
+
+def test_a_machine_without_more_memory_is_not_told_to_close_programs() -> None:
+    check = next(check for check in checks(load_machine("t4")) if check.id == "memory")
+    assert check.status == "warn"
+    assert "close" not in check.hint
+    assert "add swap or memory" in check.hint
+
+
+@pytest.mark.parametrize(
+    ("os", "command"),
+    [
+        ("Ubuntu 24.04 LTS", "sudo ubuntu-drivers install"),
+        ("Debian GNU/Linux 12 (bookworm)", "sudo apt install nvidia-open"),
+        ("Red Hat Enterprise Linux 9.4 (Plow)", "sudo dnf install nvidia-open"),
+        ("Rocky Linux 9.4 (Blue Onyx)", "sudo dnf install nvidia-open"),
+        ("openSUSE Leap 15.6", "sudo zypper install nvidia-open"),
+        ("Arch Linux", "sudo pacman -S nvidia-open"),
+        ("Plan 9", "driver-installation-guide says for this system"),
+    ],
+)
+def test_the_driver_is_installed_as_the_distribution_does_it(os: str, command: str) -> None:
+    machine = msgspec.structs.replace(load_machine("no-driver"), os=os, problems=("nvml-library-not-found",))
+    gpu = next(check for check in checks(machine) if check.id == "gpu")
+    assert command in gpu.hint
+    assert "{" not in gpu.hint

@@ -166,6 +166,33 @@ def test_a_linked_pair_whose_links_cannot_be_counted_has_one() -> None:
     assert gpus[0].errors == {"links": "NotSupported"}
 
 
+def test_until_the_links_are_asked_for_they_are_unread() -> None:
+    before, after = [], []
+    for snapshot in snapshots(FakeNvml([h200(0), h200(1)], switched={0: 18, 1: 18})):
+        (after if snapshot.gpus[1].links else before).append(snapshot)
+    assert {gpu.unread for snapshot in before for gpu in snapshot.gpus if gpu.name} == {("links",)}
+    assert {gpu.unread for snapshot in after for gpu in snapshot.gpus} == {()}
+    assert last(FakeNvml([h200()])).gpus[0].unread == ()
+
+
+@pytest.mark.parametrize(("error", "unread"), [("UNKNOWN", ("links",)), ("NOT_SUPPORTED", ())])
+def test_links_that_neither_question_tells_are_unread(error: str, unread: tuple[str, ...]) -> None:
+    uncountable = {"nvmlDeviceGetNvLinkState": refused(error)}
+    devices = [h200(0, **uncountable), h200(1, **uncountable)]
+    gpus = last(FakeNvml(devices, p2p={(0, 1): refused("UNKNOWN")})).gpus
+    assert [gpu.unread for gpu in gpus] == [unread, unread]
+
+
+def test_programs_that_may_not_be_listed_are_unread() -> None:
+    refusing = h200(nvmlDeviceGetComputeRunningProcesses=refused("NO_PERMISSION"))
+    assert last(FakeNvml([refusing])).gpus[0].unread == ("processes",)
+
+
+def test_more_gpus_than_any_machine_had_so_far_are_all_read() -> None:
+    reading = last(FakeNvml([h200(index) for index in range(40)], switched=dict.fromkeys(range(40), 18)))
+    assert [len(gpu.links) for gpu in reading.gpus] == [39] * 40
+
+
 def test_a_gpu_lost_while_links_are_read_is_asked_no_further() -> None:
     asked: list[int] = []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from wizard.machine import (
     write_recording,
 )
 from wizard.machine.record import redacted
+from wizard.machine.recorded import decode_machine_file
 
 OWNED = Reading(
     hostname="alice-workstation.example.org",
@@ -226,7 +228,21 @@ def test_wrong_destinations_end_before_the_host_is_read(
     assert main(["detect", "--record", str(tmp_path / "a" / "b")]) == 2
     assert main(["--simulate", "gb10", "detect", "--record", str(tmp_path / "c.json")]) == 2
     assert here() == 0
+    assert main(["detect", "--record", ""]) == 2
+    assert "needs the name of a file" in capsys.readouterr().err
     assert main(["detect", "--record", "~nobody-of-this-name/m.json"]) == 2
     assert here() == 0
     assert not list(tmp_path.iterdir())
     capsys.readouterr()
+
+
+def test_a_recording_can_be_printed_and_is_then_the_whole_output(
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    code = main(["detect", "--record", "-"])
+    printed = capfdbinary.readouterr().out
+    assert code in (0, 1)
+    recorded = decode_machine_file(printed, "printed").machine
+    assert (recorded.hostname, recorded.arch) == (None, platform.machine())
+    assert main(["--simulate", "gb10", "detect", "--record", "-"]) == 2
+    assert capfdbinary.readouterr().out == b""

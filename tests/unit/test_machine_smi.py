@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.machine import MemoryReading, Reading, machine_from
+from wizard.machine import MemoryReading, Reading, checks, machine_from
 from wizard.machine.detect import read_host
 from wizard.machine.smi import ask_smi, parse
 from wizard.machine.types import NvmlReading
@@ -85,6 +85,77 @@ def test_an_output_without_gpus_is_none(output: str) -> None:
     assert parse(output) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "1, " + "x" * 200_000 + H200X2.splitlines()[1].removeprefix("1, NVIDIA H200"),
+        "1, \x00\x01\x9f\ud800, \x85\u2028",
+        '1, "NVIDIA H200, GPU-1',
+        "1, NVIDIA H200",
+    ],
+    ids=["overlong", "binary", "quote", "short"],
+)
+def test_a_line_that_cannot_be_read_is_a_gpu_with_a_problem(line: str) -> None:
+    first = H200X2.splitlines()[0]
+    for output in (f"{first}\n{line}\n", f"{line}\n{first}\n"):
+        reading = parse(output)
+        assert reading is not None
+        memory = MemoryReading(total_mib=1, available_mib=1)
+        sound, odd = machine_from(Reading(arch="", os="", gpus=reading.gpus, memory=memory)).gpus
+        assert (sound.index, sound.usable, sound.problems) == (0, True, ())
+        assert (odd.index, odd.usable, odd.problems) == (1, False, ("gpu-unreadable",))
+        assert not [
+            check
+            for check in checks(
+                machine_from(Reading(arch="", os="", gpus=reading.gpus, memory=memory, visible_devices="0,1"))
+            )
+            if check.id == "visible" and check.status == "warn"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "field"),
+    [
+        ("9.0", "nine", "compute_capability"),
+        ("9.0", "0.0", "compute_capability"),
+        ("143771", "9" * 500, "memory_mib"),
+        ("143771", "-1", "memory_mib"),
+        ("700.00", "7e300", "power_limit_w"),
+    ],
+)
+def test_a_value_that_cannot_be_one_is_an_error_of_that_field(old: str, new: str, field: str) -> None:
+    reading = parse(
+        H200X2.replace(old, new, 1) if field != "compute_capability" else H200X2.replace(old, new)
+    )
+    assert reading is not None
+    assert reading.gpus[0].errors == {field: "Unreadable"}
+    assert getattr(reading.gpus[0], field) is None
+    memory = MemoryReading(total_mib=1, available_mib=1)
+    machine = machine_from(Reading(arch="", os="", gpus=reading.gpus, memory=memory))
+    assert machine.gpus[1].usable
+    assert machine.gpus[1].compute_capability == "9.0"
+
+
+def test_a_full_gpu_has_nothing_free() -> None:
+    reading = parse(H200X2.replace("143156", "0"))
+    assert reading is not None
+    assert reading.gpus[0].memory_free_mib == 0
+
+
+def test_a_stuck_nvidia_smi_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = NvmlReading(problems=("nvml-library-not-found",))
+    monkeypatch.setattr("wizard.machine.nvml.ask_nvml", lambda: missing)
+    monkeypatch.setattr(room, "ask_smi", lambda: NvmlReading(problems=("smi-timeout",)))
+    monkeypatch.setattr(room, "pci_cards", lambda: None)
+    gpu = next(check for check in checks(machine_from(read_host()), live=False) if check.id == "gpu")
+    assert gpu.status == "fail"
+    assert "nvidia-smi did not answer within 10 seconds" in gpu.detail
+    assert "No NVIDIA driver" not in gpu.detail
+    assert "dmesg" in gpu.hint
+    assert "Xid" in gpu.hint
+    assert "restart" in gpu.hint
+
+
 def test_hostile_output_becomes_inert() -> None:
     reading = parse(GB10.replace("NVIDIA GB10", '"NVIDIA\x1b[31m, GB10"'))
     assert reading is not None
@@ -111,7 +182,8 @@ def test_an_old_program_is_asked_for_less(tmp_path: Path) -> None:
 
 def test_a_program_that_hangs_costs_its_deadline_once(tmp_path: Path) -> None:
     start = time.monotonic()
-    assert ask_smi(0.3, program(tmp_path, "exec sleep 600")) is None
+    stuck = ask_smi(0.3, program(tmp_path, "exec sleep 600"))
+    assert stuck == NvmlReading(problems=("smi-timeout",))
     assert time.monotonic() - start < 5
 
 

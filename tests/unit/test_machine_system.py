@@ -34,6 +34,19 @@ def test_an_empty_root_leaves_everything_open_but_what_the_process_knows(tmp_pat
     assert system.open_files == (None if soft == resource.RLIM_INFINITY else soft)
 
 
+def test_the_limits_are_those_the_shell_tells() -> None:
+    asked = "ulimit -n; ulimit -Hn; ulimit -l; ulimit -u; ulimit -s"
+    told = subprocess.run(["bash", "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    system = read_system()
+    assert [None if word == "unlimited" else int(word) for word in told] == [
+        system.open_files,
+        system.open_files_hard,
+        system.locked_memory_kib,
+        system.processes,
+        system.stack_kib,
+    ]
+
+
 @pytest.mark.parametrize(
     ("files", "expected"),
     [

@@ -28,6 +28,13 @@ GPUS = tuple(GpuReading(index=index, name="NVIDIA H200", uuid=f"GPU-{index}a00-b
         ("GPU-3A00-B,GPU-0", {0, 3}),
         ("MIG-77", set()),
         ("NoDevFiles", set()),
+        ("9" * 5000, set()),
+        ("0," + "9" * 5000, {0}),
+        ("\N{ARABIC-INDIC DIGIT ONE}", set()),
+        ("\N{SUPERSCRIPT TWO}", set()),
+        ("0," + "x," * 10_000 + "1", {0}),
+        (",".join(map(str, range(10_000))), {0, 1, 2, 3}),
+        ("GPU-\ud800", set()),
     ],
 )
 def test_what_programs_see(value: str | None, visible: set[int]) -> None:

@@ -267,9 +267,12 @@ def test_lists_that_would_hide_our_provider() -> None:
 
 
 def test_private() -> None:
+    mine = {"options": {"baseURL": "http://10.1.2.3/v1"}}
     made = content(
-        request(private=True), {"provider": {"mine": {}}, "permission": {"webfetch": "ask", "*": "allow"}}
+        request(private=True),
+        {"provider": {"mine": mine, "hosted": {}}, "permission": {"webfetch": "ask", "*": "allow"}},
     )
+    assert any("hosted" in warning for warning in made.warnings)
     assert made.settings["share"] == "disabled"
     assert made.settings["autoupdate"] is False
     assert made.settings["enabled_providers"] == ["mine", "vllm"]

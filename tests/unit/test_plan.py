@@ -188,3 +188,14 @@ def test_a_pipeline_over_every_gpu_names_their_order() -> None:
     plan = planned("dgx1", model={"id": "llama-3.3-70b"})
     assert plan.env["CUDA_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7"
     assert plan.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+def test_a_gpu_that_is_mostly_taken_is_a_warning_with_the_figures(tmp_path: Path) -> None:
+    content = json.loads((resources.files("assets") / "machines" / "h200.json").read_text())
+    content["machine"]["gpus"][0]["memory_free_mib"] = 9000
+    file = tmp_path / "taken.json"
+    file.write_text(json.dumps(content))
+    (warning,) = [each for each in planned(str(file)).warnings if each.code == "gpu-taken"]
+    # 9000 of 143771 MiB are 8.8 of 140.4 GiB.
+    assert warning.text.startswith("GPU 0 has 8.8 of 140.4 GiB free now")
+    assert not [each for each in planned("h200").warnings if each.code == "gpu-taken"]

@@ -31,6 +31,7 @@ DEADLINE_S = 60
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The stand-in server starts without acting the wait, and scratch folders stay in the test's own."""
     monkeypatch.setattr(serving, "REHEARSAL_PACE_S", 0.0)
+    monkeypatch.setattr(serving, "rehearsed_pace", lambda journey: 4000.0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 

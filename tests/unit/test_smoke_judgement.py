@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
+import time
 from typing import Literal
 
 import pytest
 
-from wizard.smoke import SmokeCheck
+from wizard.smoke import SmokeCheck, SmokeStatus
 from wizard.smoke.answer import Answer, ToolCall
-from wizard.smoke.judge import find_leak
-from wizard.smoke.material import material
+from wizard.smoke.judge import Judgement, together, wrote_it
+from wizard.smoke.leaks import find_leak
+from wizard.smoke.material import CallTask, material
 from wizard.smoke.run import speed_of, verdict_of
+from wizard.smoke.sanity import nonsense
 from wizard.smoke.trouble import refused
 
 
@@ -65,7 +69,7 @@ def test_only_required_checks_decide(required: tuple[str, str], informative: str
 
 def test_every_known_refusal_can_be_explained_and_every_pattern_compiles() -> None:
     for known in material().error:
-        trouble = refused(known.status or 500, re.sub(r"\|.*", "", known.pattern))
+        trouble = refused(known.status[0] if known.status else 500, re.sub(r"\|.*", "", known.pattern))
         assert trouble.code == known.code
         assert trouble.message
         assert trouble.hint
@@ -98,3 +102,80 @@ def test_a_prompt_too_long_for_an_old_or_a_new_vllm_is_recognised() -> None:
 )
 def test_words_about_a_tool_are_no_leak(text: str) -> None:
     assert find_leak(text, "add") is None
+
+
+HEALTHY = [
+    "",
+    "Ready.",
+    "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n13\n14\n15\n16\n17\n18\n19\n20\n21\n22\n23\n24",
+    "Title\n" + "=" * 40 + "\n\nThe text that follows the rule is longer than the rule itself is.",
+    "| a | b |\n|---|---|\n" + "".join(f"| {n} | {n * n} |\n" for n in range(30)),
+    "def f():\n" + " " * 60 + "return 1\n" + "x = 2",
+    "No, no, no! Really?!?!?!",
+]
+SICK = ["!" * 25, "Ready" + "!" * 600, "the sum " * 30, "ha" * 200 + "!", "\n".join(["- item"] * 50)]
+
+
+@pytest.mark.parametrize("text", HEALTHY)
+def test_what_people_write_is_no_garbage(text: str) -> None:
+    assert nonsense(text) == ""
+
+
+@pytest.mark.parametrize("text", SICK)
+def test_what_goes_on_for_ever_is_garbage(text: str) -> None:
+    assert nonsense(text)
+
+
+def test_a_very_long_text_is_judged_in_a_moment() -> None:
+    text = "".join(f"{n} " for n in range(1_000_000))
+    began = time.process_time()
+    nonsense(text)
+    assert time.process_time() - began < 1
+
+
+NOTE = material().find_task("arguments-text")
+NESTED = material().find_task("arguments-nested")
+NOTE_TEXT = 'Müller said: "yes" – 5 € {a, b}\n    path = C:\\temp <b> & 100 %'
+
+
+@pytest.mark.parametrize(
+    ("task", "raw", "written"),
+    [
+        (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}, ensure_ascii=False), True),
+        (NOTE, f"<function=save_note>\n<parameter=text>\n{NOTE_TEXT}\n</parameter>\n</function>", True),
+        (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}), True),
+        (NOTE, json.dumps({"name": "save_note", "arguments": {"text": "Müller said yes"}}), False),
+        (NOTE, f"Saved: {NOTE_TEXT}", False),
+        (NESTED, '[book_room(room={"floor": 3, "quiet": true}, prices=[19.5], guest="Ada Lovelace")]', True),
+        (
+            NESTED,
+            '{"name": "book_room", "arguments": {"room": {"floor": 3}, "guest": "Ada Lovelace"}}',
+            False,
+        ),
+        (material().find_task("arguments-optional"), "list_tasks", False),
+    ],
+)
+def test_the_models_own_text_shows_whether_it_did_its_part(task: CallTask, raw: str, written: bool) -> None:
+    assert wrote_it(raw, task) is written
+
+
+@pytest.mark.parametrize(
+    ("tries", "status"),
+    [
+        (("ok",), "ok"),
+        (("warn", "ok"), "ok"),
+        (("fail", "ok"), "warn"),
+        (("fail", "warn"), "warn"),
+        (("warn", "fail"), "warn"),
+        (("fail", "fail"), "fail"),
+        (("warn", "warn"), "warn"),
+    ],
+)
+def test_only_what_fails_twice_has_failed(tries: tuple[SmokeStatus, ...], status: str) -> None:
+    judgements = [Judgement(status=status, detail=f"{place}") for place, status in enumerate(tries)]
+    assert together(judgements).status == status
+
+
+@pytest.mark.parametrize("characters", [60, 399, 9551])
+def test_a_filled_text_has_the_length_that_was_asked_for(characters: int) -> None:
+    assert len(material().filling.text("Writes a file.", characters)) == characters

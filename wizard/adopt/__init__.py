@@ -3,5 +3,6 @@
 from wizard.adopt.log import adopt_line
 from wizard.adopt.source import adopt
 from wizard.adopt.types import Adopted
+from wizard.adopt.unit import units_of_vllm
 
-__all__ = ["Adopted", "adopt", "adopt_line"]
+__all__ = ["Adopted", "adopt", "adopt_line", "units_of_vllm"]

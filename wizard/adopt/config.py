@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.catalog import flag_facts
 from wizard.i18n import _
 from wizard.plan import AdoptedFrom, Option
@@ -27,7 +28,7 @@ def with_config_file(call: ServerCall, origin: AdoptedFrom) -> tuple[ServerCall,
     if origin.kind in ("container", "compose", "log"):
         reason = _("it is not read from here")
         return call, _unread(origin, named, reason)
-    path = Path(origin.folder or ".") / Path(named).expanduser()
+    path = Path(origin.folder or ".") / paths.expanded(named)
     try:
         options = tuple(config_options(path.read_text(encoding="utf-8")))
     except OSError as error:

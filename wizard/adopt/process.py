@@ -62,6 +62,22 @@ def server_of(pid: int) -> tuple[psutil.Process, ServerCall]:
     )
 
 
+def listener_on(port: int) -> int | None:
+    """The process that listens on a TCP port of this host; None where the system does not tell."""
+    import psutil
+
+    try:
+        connections = psutil.net_connections("tcp")
+    except (psutil.Error, OSError):
+        return None
+    listening = (
+        connection.pid
+        for connection in connections
+        if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
+    )
+    return next((pid for pid in listening if pid), None)
+
+
 def keeper_of(pid: int) -> tuple[str, str]:
     """What keeps a process: ``("container", ID)``, ``("unit", NAME)``, or two empty words. Linux only.
 
@@ -86,14 +102,9 @@ def _first_server(family: Iterable[psutil.Process]) -> tuple[psutil.Process, Ser
         except psutil.Error:
             continue
         call = read_call(words)
-        if call is not None and not _is_shell(words):
+        if call is not None:
             return process, call
     return None
-
-
-def _is_shell(words: list[str]) -> bool:
-    """Whether the words are those of a program that only starts the server, with its call as one of them."""
-    return any(" serve " in word or ("vllm.entrypoints" in word and " " in word) for word in words)
 
 
 def _asked(ask: Callable[[], _Answer], pid: int, what: str, unread: list[str]) -> _Answer | None:

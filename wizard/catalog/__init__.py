@@ -1,5 +1,12 @@
 """What is known about GPUs, models, parsers, weight formats, vLLM and opencode, with the user's additions."""
 
+from wizard.catalog.attention import (
+    AttentionBackend,
+    AttentionFacts,
+    AttentionKind,
+    AttentionOrder,
+    attention_facts,
+)
 from wizard.catalog.checkpoints import (
     CallFormat,
     CheckpointFacts,
@@ -11,10 +18,10 @@ from wizard.catalog.checkpoints import (
     checkpoint_facts,
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
-from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
-from wizard.catalog.host import HostFacts, LowPower, host_facts
+from wizard.catalog.flags import Flag, FlagFacts, flag_facts, flag_known
+from wizard.catalog.fresh import clear_cache
+from wizard.catalog.host import DriverPackage, HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
-    clear_cache,
     find_model,
     gpu_by_name,
     gpus,
@@ -44,6 +51,7 @@ from wizard.catalog.recipes import (
 )
 from wizard.catalog.rules import rules
 from wizard.catalog.runtimes import Engine, RuntimeFacts, runtime_facts
+from wizard.catalog.speed import Brake, SpeedFacts, SpeedPrompt, SpeedRequests, Unlimited, speed_facts
 from wizard.catalog.symptoms import Symptom, symptoms
 from wizard.catalog.types import (
     BatchDefault,
@@ -59,6 +67,7 @@ from wizard.catalog.types import (
     Origin,
     Parser,
     ParserKind,
+    ParserPlugin,
     Quantization,
     Rule,
     UnifiedMemory,
@@ -66,14 +75,20 @@ from wizard.catalog.types import (
     VllmFacts,
     WireFormat,
 )
-from wizard.catalog.version import reached
+from wizard.catalog.version import reached, within
 
 __all__ = [
+    "AttentionBackend",
+    "AttentionFacts",
+    "AttentionKind",
+    "AttentionOrder",
     "BasePrompt",
     "BatchDefault",
+    "Brake",
     "CallFormat",
     "CapabilitySupport",
     "CheckpointFacts",
+    "DriverPackage",
     "Engine",
     "FailurePattern",
     "FetchFacts",
@@ -100,6 +115,7 @@ __all__ = [
     "Origin",
     "Parser",
     "ParserKind",
+    "ParserPlugin",
     "Quantization",
     "RecipeTable",
     "RecipeText",
@@ -107,7 +123,9 @@ __all__ = [
     "RouteKind",
     "Rule",
     "RuntimeFacts",
-    "Spelling",
+    "SpeedFacts",
+    "SpeedPrompt",
+    "SpeedRequests",
     "StateFields",
     "StepCheck",
     "StepText",
@@ -116,9 +134,11 @@ __all__ = [
     "ThoughtFormat",
     "Trap",
     "UnifiedMemory",
+    "Unlimited",
     "Variant",
     "VllmFacts",
     "WireFormat",
+    "attention_facts",
     "checkpoint_facts",
     "clear_cache",
     "fetch_facts",
@@ -142,7 +162,9 @@ __all__ = [
     "recipe_texts",
     "rules",
     "runtime_facts",
+    "speed_facts",
     "symptoms",
     "vllm_facts",
     "wire_formats",
+    "within",
 ]

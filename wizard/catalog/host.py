@@ -39,6 +39,7 @@ class HostLimits(Sourced, frozen=True, kw_only=True):
 
     open_files: int
     tasks: int
+    stack_kib: int
     overcommit_refuses: int
     """The value of ``vm.overcommit_memory`` that refuses large reservations."""
 
@@ -56,6 +57,13 @@ class DriverFloor(Sourced, frozen=True, kw_only=True):
     since: VersionText
     floor: int
     cuda: str
+
+
+class DriverPackage(Sourced, frozen=True, kw_only=True):
+    """How a family of distributions installs the driver. ``marks`` are parts of their names, lower case."""
+
+    marks: tuple[str, ...]
+    command: str
 
 
 class PythonRange(Sourced, frozen=True, kw_only=True):
@@ -100,6 +108,12 @@ class LowPower(Sourced, frozen=True, kw_only=True):
     off_mains_s: int
 
 
+class Busy(Sourced, frozen=True, kw_only=True):
+    """From how much memory on, taken with no program in sight, somebody else must be on the GPU."""
+
+    unexplained_mib: int
+
+
 class Bar1(Sourced, frozen=True, kw_only=True):
     """The window to a GPU's memory: the size that is small, the share in use that leaves nothing."""
 
@@ -136,11 +150,14 @@ class HostFacts(Sourced, frozen=True, kw_only=True):
     limits: HostLimits
     glibc: tuple[GlibcFloor, ...]
     driver: tuple[DriverFloor, ...]
+    driver_guide: str
+    driver_package: tuple[DriverPackage, ...]
     python: tuple[PythonRange, ...]
     nvcc: CudaCompiler
     kernel_log: KernelLog
     xid: tuple[Xid, ...]
     low_power: tuple[LowPower, ...]
+    busy: Busy
     bar1: Bar1
     governor: Governor
     file_system: tuple[FileSystem, ...]

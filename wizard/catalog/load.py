@@ -10,7 +10,6 @@ from typing import TypeVar
 import msgspec
 
 from wizard.catalog.opencode import OpencodeFacts
-from wizard.catalog.rules import rules
 from wizard.catalog.source import bundled, bundled_folder, overlay
 from wizard.catalog.types import (
     GpuModel,
@@ -96,19 +95,17 @@ def opencode_facts() -> OpencodeFacts:
     return bundled("opencode.toml", OpencodeFacts)
 
 
-def clear_cache() -> None:
-    """Forget what was read, so that a changed overlay is seen."""
+def forget() -> None:
+    """Forget every table of this module."""
     for cached in (
         gpus,
         models,
         parsers,
         wire_formats,
         quantizations,
-        rules,
         vllm_facts,
         opencode_facts,
         leak_markers,
-        overlay,
         _parser_file,
         _gpus_by_name,
         _models_by_name,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from wizard.catalog.types import Sourced, VersionText
 
 
@@ -32,6 +34,25 @@ class LimitsRow(Sourced, frozen=True, kw_only=True):
     needs_trimmed_tools: bool = False
 
 
+class Contact(Sourced, frozen=True, kw_only=True):
+    """Somebody opencode contacts besides the servers in its configuration, and what stops it."""
+
+    id: str
+    host: str
+    what: str
+    """What it is for."""
+    env: Mapping[str, str] = {}
+    """Variables that stop it, where opencode is started with them."""
+    settings: tuple[str, ...] = ()
+    """Root keys of the configuration that stop it."""
+    package: str | None = None
+    """What is installed into the folders of the configuration, unless a lock file there names it."""
+    until: VersionText | None = None
+    """Versions from this one on do not do it."""
+    without: str = ""
+    """What is left to do where no switch exists."""
+
+
 class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     """What the wizard has to know about opencode. Tokens, unless a name says otherwise."""
 
@@ -40,6 +61,8 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     package: str
     """The npm package a provider block must name."""
     reserved_provider_prefixes: tuple[str, ...]
+    name_words: tuple[str, ...]
+    """Words in a served name by which opencode knows a maker's models and treats them accordingly."""
     reasoning_field: str
     """Field in which earlier thinking is sent back to a vLLM of ``reasoning_field_since_vllm`` or later."""
     reasoning_field_since_vllm: VersionText
@@ -82,5 +105,6 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
     title_leaks_before: VersionText
     """Older versions send the first prompt to a hosted model for a title, unless ``small_model`` is set."""
     trimmed_tools: tuple[str, ...]
+    contact: tuple[Contact, ...]
     base_prompt: tuple[BasePrompt, ...]
     limits: tuple[LimitsRow, ...]

@@ -6,9 +6,10 @@ import functools
 
 import msgspec
 
+from wizard.catalog.load import quantizations
 from wizard.catalog.source import bundled, overlay
 from wizard.catalog.types import Rule
-from wizard.errors import CorruptDataError
+from wizard.errors import CorruptDataError, nearest_hint
 from wizard.i18n import _
 from wizard.paths import overlay_dir
 from wizard.text import one_line
@@ -30,7 +31,16 @@ def rules() -> tuple[Rule, ...]:
 
 
 def _check(added: Rule) -> None:
-    """A sentence of the user may name nothing but what it can be given."""
+    """A rule of the user names weight formats there are, and its sentence what it can be given."""
+    formats = [entry.id for entry in quantizations()]
+    for name in added.quantizations:
+        if name not in formats:
+            raise CorruptDataError(
+                _("{folder}: rule {rule} has the unknown weight format {name}.").format(
+                    folder=overlay_dir(), rule=one_line(added.id), name=one_line(name)
+                ),
+                nearest_hint(name, formats),
+            )
     try:
         added.text.format(capability="", version="")
     except (LookupError, ValueError, AttributeError) as error:

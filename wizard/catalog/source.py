@@ -14,13 +14,14 @@ import msgspec
 
 from wizard import paths
 from wizard.catalog.types import GpuModel, Model, Parser, Quantization, Rule
-from wizard.errors import CorruptDataError, nearest_hint
+from wizard.errors import CorruptDataError, UsageError, nearest_hint
 from wizard.i18n import _
 from wizard.text import one_line
 
 _Table = typing.TypeVar("_Table", bound=msgspec.Struct)
 
 _UNKNOWN_KEY = re.compile(r"unknown field `(?P<key>[^`]+)`")
+_ENTRY = re.compile(r"at `\$\.(?P<table>\w+)\[(?P<number>\d+)\]")
 _PLACE = re.compile(r"^(?P<reason>.*?)(?: - at `\$\.?(?P<path>[^`]*)`)?$", re.DOTALL)
 
 
@@ -53,7 +54,12 @@ def overlay() -> Overlay:
     An entry without ``source`` gets its file as source. Raises CorruptDataError for an unusable file.
     """
     whole = Overlay()
-    for file in _overlay_files(paths.overlay_dir()):
+    try:
+        folder = paths.overlay_dir()
+    except UsageError:
+        # Who has no home has added nothing.
+        return whole
+    for file in _overlay_files(folder):
         content = _read(file)
         part = decode(content, Overlay, str(file), default_source=str(file))
         whole = Overlay(
@@ -79,7 +85,20 @@ def decode(content: str, table: type[_Table], file: str, default_source: str | N
     try:
         return msgspec.convert(tree, table)
     except msgspec.ValidationError as error:
-        raise _corrupt(str(error), table, file) from error
+        raise _corrupt(str(error), table, _with_entry(file, str(error), tree)) from error
+
+
+def _with_entry(file: str, message: str, tree: dict[str, object]) -> str:
+    """The file, and the id of the entry the error is in, where it has one."""
+    found = _ENTRY.search(message)
+    if found is None:
+        return file
+    entries = [*_tables(tree.get(found["table"]))]
+    number = int(found["number"])
+    name = entries[number].get("id") if number < len(entries) else None
+    if not isinstance(name, str):
+        return file
+    return _("{file}, {table} {name}").format(file=file, table=found["table"], name=one_line(name))
 
 
 def _read(file: Path) -> str:

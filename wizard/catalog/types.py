@@ -57,12 +57,26 @@ class Parser(Sourced, frozen=True, kw_only=True):
     """Opening tags whose appearance in answered content means a call (or a thought) leaked."""
 
 
+class ParserPlugin(Sourced, frozen=True, kw_only=True):
+    """A file of others that adds a parser to vLLM, and the chat template that belongs to it."""
+
+    parser: str
+    file: str
+    address: str
+    chat_template: str = ""
+    tested: str
+    """The versions of vLLM its authors tried it with."""
+
+
 class WireFormat(Sourced, frozen=True, kw_only=True):
-    """A format no registered parser reads, known only to recognise its leak."""
+    """A format no registered parser reads: its leak is recognised, and there are other ways on."""
 
     id: str
     markers: tuple[str, ...]
     explanation: str
+    successors: tuple[str, ...] = ()
+    """Models of the catalogue that do the same work in a format that is read, best first."""
+    plugin: ParserPlugin | None = None
 
 
 class Quantization(Sourced, frozen=True, kw_only=True):
@@ -75,7 +89,8 @@ class Quantization(Sourced, frozen=True, kw_only=True):
     title: str
     bits: Size
     """Bits a weight, scales included, for estimating a size nobody measured."""
-    native_capability: int
+    native_capability: int | None = None
+    """Lowest capability that computes in it; None: it is unpacked to 16 bit everywhere."""
     weight_only_capability: int | None = None
     """Lowest capability that runs it through weight-only kernels; None: native or not at all."""
     fallback: str | None = None
@@ -109,7 +124,9 @@ class Rule(Sourced, frozen=True, kw_only=True):
     capabilities_not: tuple[int, ...] = ()
     quantizations: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
-    """Architectures, what the model's layers keep (see LayerKind), or ``experts``; one of them is enough."""
+    """Architectures, models, an AttentionKind, a LayerKind, or ``experts``; one of them is enough."""
+    args: tuple[str, ...] = ()
+    """What ``vllm serve`` must be told where it holds."""
     since: VersionText | None = None
     until: VersionText | None = None
 
@@ -136,6 +153,8 @@ class Variant(Sourced, frozen=True, kw_only=True):
     weights_origin: Origin = "table"
     min_vllm: VersionText | None = None
     args: tuple[str, ...] = ()
+    download_gib: Size | None = None
+    """GiB of the files, where they are larger than what is kept of them; None: ``weights_gib``."""
     gated: bool = False
     """The hub hands it out only to accounts that accepted its licence."""
 

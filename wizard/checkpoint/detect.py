@@ -20,6 +20,7 @@ from wizard.catalog import (
 )
 from wizard.checkpoint.template import Rendering, fill, render
 from wizard.checkpoint.types import Checkpoint, ParserGuess, Sureness
+from wizard.checkpoint.written import family_of
 from wizard.i18n import _
 
 
@@ -188,7 +189,7 @@ def _family(checkpoint: Checkpoint) -> str:
         checkpoint.name.rstrip("/").rpartition("/")[2],
         named.rstrip("/").rpartition("/")[2] if isinstance(named, str) else "",
     )
-    return "/".join(re.sub(r"[^a-z0-9]", "", name.lower()) for name in names)
+    return family_of(names)
 
 
 def _known(kind: ParserKind, version: str | None) -> frozenset[str]:

@@ -33,8 +33,10 @@ def stored_format(config: Mapping[str, object], modelopt: Mapping[str, object]) 
         )
         return Stored(methods=(_name(dtype),) if isinstance(dtype, str) else ())
     algorithm, method = described.get("quant_algo"), described.get("quant_method")
+    # Only ModelOpt writes an algorithm, and its FP8 is not everybody's.
+    own = f"modelopt {algorithm}" if isinstance(algorithm, str) else None
     names = tuple(
-        _name(name) for name in (described.get("format"), algorithm, method) if isinstance(name, str)
+        _name(name) for name in (described.get("format"), own, algorithm, method) if isinstance(name, str)
     )
     group = next(iter(_table(described.get("config_groups")).values()), None)
     if group is not None:

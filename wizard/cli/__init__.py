@@ -11,6 +11,7 @@ from wizard import __version__
 from wizard.cli import options, output
 from wizard.errors import WizardError
 from wizard.i18n import _
+from wizard.text import one_line
 
 INTERRUPTED = 130
 
@@ -70,17 +71,17 @@ def _report_bug(error: Exception) -> int:
 
     from wizard.paths import state_dir
 
-    file = state_dir() / "last-error.txt"
     try:
+        file = state_dir() / "last-error.txt"
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8", errors="replace")
         where = str(file)
-    except OSError:
-        where = _("nowhere: the disk refused it")
+    except (OSError, WizardError):
+        where = _("nowhere: it could not be written")
     sys.stderr.write(
         _(
             "This is a bug of vllm-opencode: {kind}: {reason}. The details are in {where}; please send them."
-        ).format(kind=type(error).__name__, reason=error, where=where)
+        ).format(kind=type(error).__name__, reason=one_line(str(error)), where=where)
         + "\n"
     )
     return 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -17,19 +18,25 @@ from wizard.cli.serving import default_url
 from wizard.diagnosis import Diagnosis, Finding
 from wizard.errors import UsageError
 from wizard.flow import (
+    Journey,
+    client_missing,
+    confirm_configuration,
     connect,
     examine_trouble,
+    install_client,
     is_asked,
+    last_verdict,
     named_source,
     need,
     plan_configuration,
+    plan_exported,
     save_progress,
     write_configuration,
 )
 from wizard.flow import diagnose as diagnose_flow
 from wizard.flow import undo as undo_flow
 from wizard.i18n import _
-from wizard.opencode import OpencodeChange
+from wizard.opencode import OpencodeChange, install_command
 from wizard.plan import document as plan_document
 from wizard.report import write_report
 
@@ -76,6 +83,15 @@ def configure(
     printing: Annotated[
         bool, typer.Option("--print", help=_("Print the whole new file and write nothing."))
     ] = False,
+    export: Annotated[
+        Path | None,
+        typer.Option(
+            "--export", help=_("Write file, key and instructions for other machines into this folder.")
+        ),
+    ] = None,
+    install: Annotated[
+        bool, typer.Option("--install-opencode", help=_("Install opencode with npm if it is missing."))
+    ] = False,
     private: Annotated[
         bool,
         typer.Option("--private", help=_("Nothing leaves the house: no sharing, no updates, no web tools.")),
@@ -89,9 +105,9 @@ def configure(
     yes: Annotated[bool, typer.Option("--yes", help=_("Go on without asking."))] = False,
     answers: AnswersOption = None,
 ) -> int:
-    """opencode's configuration. 0: written, unchanged or shown; 1: refused."""
-    if path is not None and project is not None:
-        raise UsageError(_("--path and --project exclude each other."), _("Give one of them."))
+    """opencode's configuration. 0: written, unchanged or shown; 1: refused, or read otherwise by opencode."""
+    if sum(place is not None for place in (path, project, export)) > 1:
+        raise UsageError(_("--path, --project and --export exclude each other."), _("Give one of them."))
     if globals not in (None, "yes", "no", "ask"):
         raise UsageError(_("--globals takes yes, no or ask, not {value}.").format(value=globals))
     start = journey(
@@ -113,27 +129,44 @@ def configure(
             "globals": globals,
         },
     )
-    planned = plan_configuration(connect(start), unproven=unproven)
+    connected = connect(start) if printing else _with_client(connect(start), install and not dry_run)
+    if export is None:
+        planned = plan_configuration(connected, unproven=unproven)
+    else:
+        planned = plan_exported(connected, export, unproven=unproven)
     change = need(planned.change)
     if printing:
         output.raw(change.after)
         return 0
     if not current().json:
         _say_change(change)
-    if not unproven and planned.smoke is None:
+    tested = last_verdict(planned)
+    if tested is None:
         output.say(_("No smoke test was made: `vllm-opencode smoke` proves that tool calls work."))
-    if not dry_run and change.action in ("created", "updated"):
+    elif tested.verdict != "fail":
+        output.say(_("Smoke test of {when}: {verdict}.").format(when=tested.tested, verdict=tested.verdict))
+    if not dry_run and change.pending:
         consent(_("Write {path}?").format(path=change.path), yes)
         planned = write_configuration(planned)
         save_progress(planned, finished=True)
-        change = need(planned.change)
+    change = need((confirm_configuration(planned) if export is None else planned).change)
     if current().json:
         output.document(_public(change))
-    elif change.written:
-        output.say(
-            _("Written: {path}. Start with: opencode -m {model}").format(path=change.path, model=change.model)
-        )
-    return 1 if change.action == "refused" else 0
+    elif change.action != "refused" and not change.pending:
+        _say_written(change)
+    wrong = change.confirmed is not None and not change.confirmed.agrees
+    return 1 if change.action == "refused" or wrong else 0
+
+
+def _with_client(start: Journey, install: bool) -> Journey:
+    """The journey with an opencode, where one was asked for; else a word on how to get one."""
+    if not client_missing(start):
+        return start
+    if install:
+        output.say(_("Installing opencode: {command}").format(command=" ".join(install_command())))
+        return install_client(start, threading.Event())
+    output.say(_("opencode is not installed here; --install-opencode installs it with npm."))
+    return start
 
 
 def _say_change(change: OpencodeChange) -> None:
@@ -145,18 +178,35 @@ def _say_change(change: OpencodeChange) -> None:
     }
     output.say(f"{change.path}: {words[change.action]}")
     output.say(change.diff)
+    for reason in change.reasons if change.diff else ():
+        output.say(_("Why {key}: {why}").format(key=reason.key, why=reason.why))
+    for file in change.beside:
+        output.say(_("Also written: {path} ({purpose})").format(path=file.path, purpose=file.purpose))
     for warning in change.warnings:
         output.say(_("Note: {text}").format(text=warning))
+    for contact in change.contacts:
+        output.say(_("Contact: {text}").format(text=contact))
     for override in change.overridden_by:
         output.say(_("Overridden by: {text}").format(text=override))
     if change.backup:
         output.say(_("Backup: {path}").format(path=change.backup))
 
 
+def _say_written(change: OpencodeChange) -> None:
+    if change.written:
+        output.say(_("Written: {path}").format(path=change.path))
+    confirmed = change.confirmed
+    if confirmed is not None:
+        output.say(f"{confirmed.detail} {confirmed.hint}".rstrip())
+    output.say(_("Start with: {command}").format(command=change.command))
+
+
 def _public(change: OpencodeChange) -> dict[str, object]:
     """The change without the bytes of the file, which may hold keys of other providers."""
     names = ("path", "action", "diff", "backup", "provider", "model", "limit", "overridden_by", "warnings")
-    return {name: getattr(change, name) for name in (*names, "written")}
+    more = ("written", "reasons", "contacts", "command", "confirmed")
+    beside = [{"path": file.path, "purpose": file.purpose, "written": file.written} for file in change.beside]
+    return {name: getattr(change, name) for name in (*names, *more)} | {"beside": beside}
 
 
 def diagnose(

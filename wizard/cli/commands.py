@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import typer
 
-from wizard.cli import budgeting, client, fetching, looking, models, runtimes, serving, walking
+from wizard.cli import budgeting, client, fetching, looking, models, parsers, runtimes, serving, walking
 from wizard.cli.options import COMMON_HELP
 from wizard.errors import UsageError
 from wizard.i18n import _
@@ -33,6 +33,11 @@ def _table() -> tuple[tuple[str, Command, str], ...]:
         ("logs", serving.logs, _("The log of the last run.")),
         ("stop", serving.stop, _("Stop the vLLM this program started.")),
         ("smoke", serving.smoke, _("Test tool calls against a running server.")),
+        (
+            "parsers",
+            parsers.parsers,
+            _("Which parsers of the installed vLLM read what the model writes."),
+        ),
         ("configure", client.configure, _("Write or update opencode's configuration.")),
         ("diagnose", client.diagnose, _("Name cause and cure of what a log says.")),
         ("doctor", looking.doctor, _("Check a whole set-up; changes nothing.")),

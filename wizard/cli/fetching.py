@@ -145,7 +145,7 @@ def _rehearse(planned: Journey) -> int:
     """What a recorded machine would have to download; nothing of this host is touched or asked."""
     choice, machine = need(planned.choice), need(planned.machine)
     disk = next((disk for disk in machine.disks if disk.purpose == "models"), None)
-    size = round((choice.weights_gib or 0.0) * _GIB)
+    size = round((choice.files_gib or 0.0) * _GIB)
     plan = FetchPlan(
         checkpoint=choice.checkpoint,
         revision="main",

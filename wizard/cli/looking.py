@@ -14,6 +14,7 @@ from wizard.cli.options import current
 from wizard.errors import UnknownNameError, UsageError
 from wizard.flow import (
     choose_model,
+    dictate_machine,
     examine,
     find_runtime,
     look_at_machine,
@@ -32,12 +33,20 @@ AnswersOption = Annotated[Path | None, typer.Option("--answers", help=_("The ans
 
 def detect(
     record: Annotated[
-        Path | None,
-        typer.Option("--record", metavar="FILE", help=_("Also write this machine down, redacted.")),
+        str | None,
+        typer.Option(
+            "--record",
+            metavar="FILE",
+            help=_("Also write this machine down, redacted; - writes that, and nothing else, to the output."),
+        ),
     ] = None,
 ) -> int:
     """What this machine is. 0: nothing in the way; 1: a check failed."""
-    looked = look_at_machine(journey()) if record is None else record_machine(journey(), record)
+    if record == "-":
+        looked, written = dictate_machine(journey())
+        output.raw(written)
+        return _failed(looked.checks)
+    looked = look_at_machine(journey()) if record is None else record_machine(journey(), _file(record))
     machine = need(looked.machine)
     if current().json:
         output.document({"machine": machine, "checks": looked.checks})
@@ -45,7 +54,7 @@ def detect(
         _say_machine(machine)
         _say_checks(looked.checks)
     if record is not None:
-        output.say(
+        output.paragraph(
             _(
                 "Recorded in {path}, without host name, UUIDs, paths and telling names of programs. "
                 "Read it before you send it."
@@ -102,6 +111,15 @@ def doctor(
     return _failed(found)
 
 
+def _file(record: str) -> Path:
+    if not record:
+        raise UsageError(
+            _("--record needs the name of a file."),
+            _("Such as: --record machine.json; or - to print it."),
+        )
+    return Path(record)
+
+
 def say_instructions(told: tuple[Instruction, ...]) -> None:
     """What a person does, in its order; commands and the content of files stand on lines of their own."""
     for step in told:
@@ -120,7 +138,7 @@ def _failed(found: tuple[Check, ...]) -> int:
 def _say_machine(machine: Machine) -> None:
     if machine.simulated:
         output.say(_("Recorded machine {name}: nothing here is this host.").format(name=machine.simulated))
-    output.say(
+    output.paragraph(
         _("{product} · {arch} · {os} · driver {driver} · CUDA {cuda}").format(
             product=machine.product or machine.hostname or "?",
             arch=machine.arch,
@@ -130,6 +148,9 @@ def _say_machine(machine: Machine) -> None:
         )
     )
     for gpu in machine.gpus:
+        if not gpu.memory_mib:
+            output.say(_("GPU {index}  {name}  memory unknown").format(index=gpu.index, name=gpu.name or "?"))
+            continue
         output.say(
             _("GPU {index}  {name}  cc {capability}  {kind} {memory:.1f} GiB, {free:.1f} free").format(
                 index=gpu.index,
@@ -141,19 +162,19 @@ def _say_machine(machine: Machine) -> None:
             )
         )
     for group in machine.nvlink_groups:
-        output.say(_("NVLink joins GPUs {group}").format(group=", ".join(map(str, group))))
+        output.paragraph(_("NVLink joins GPUs {group}").format(group=", ".join(map(str, group))))
 
 
 def _say_checks(found: tuple[Check, ...]) -> None:
     words = {"ok": _("OK"), "warn": _("WARN"), "fail": _("FAIL"), "skip": _("SKIP")}
     for check in found:
-        output.say(f"{words[check.status]:<5} {check.id:<14} {check.detail}")
+        output.paragraph(check.detail, f"{words[check.status]:<5} {check.id:<14} ")
         if check.status not in ("warn", "fail"):
             continue
-        if check.hint:
-            output.say(f"{'':<20} {check.hint}")
-        if check.command:
-            output.say(f"{'':<20} $ {check.command}")
+        for line in check.hint.splitlines():
+            output.paragraph(line, f"{'':<21}")
+        for number, line in enumerate(check.command.splitlines()):
+            output.say(f"{'':<20} {' ' if number else '$'} {line}")
 
 
 def _say_reasons(made: LaunchPlan) -> None:

@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from wizard.text import inert, one_line
 
 _LONGEST_ERROR = 1000
 """Characters of an error; what a stranger put into a name is cut."""
+
+_NARROWEST = 40
+"""Columns; on less, paragraphs are left to the terminal to break."""
 
 _redrawn = False
 """The cursor stands behind a line that may be written over."""
@@ -58,6 +62,20 @@ def say(text: str = "") -> None:
     stream = sys.stderr if current().json else sys.stdout
     stream.write(inert(text) + "\n")
     stream.flush()
+
+
+def paragraph(text: str, begins: str = "") -> None:
+    """Like ``say``, broken at spaces to the terminal's width, or 80 columns, and set in behind ``begins``."""
+    width = max(_NARROWEST, shutil.get_terminal_size().columns)
+    lines = textwrap.wrap(
+        inert(text),
+        width,
+        initial_indent=begins,
+        subsequent_indent=" " * len(begins),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    say("\n".join(lines) or begins.rstrip())
 
 
 def redraws() -> bool:

@@ -17,12 +17,14 @@ from wizard.cli.journeys import consent, journey, with_runtime
 from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed
 from wizard.errors import LaunchError, RefusedError, UnknownNameError, UsageError
 from wizard.flow import (
     bring_up,
     choose_model,
     chosen,
     free_port,
+    keep_verdict,
     make_plan,
     need,
     rate_models,
@@ -180,11 +182,13 @@ def smoke(
         serve={"api_key_file": api_key_file},
     )
     tested = smoke_test(connect_journey(start), show_check, threading.Event())
+    keep_verdict(tested)
     report = need(tested.smoke)
     if current().json:
         output.document(report)
     else:
         output.say(_("Verdict: {verdict}").format(verdict=report.verdict))
+        show_speed(report.speed)
     return 0 if report.verdict == "pass" else 1
 
 

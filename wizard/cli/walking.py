@@ -17,6 +17,7 @@ from wizard.cli.looking import AnswersOption
 from wizard.cli.options import current
 from wizard.cli.serving import CureOption
 from wizard.cli.signals import like_interrupt
+from wizard.cli.speed import show_speed, show_tuning
 from wizard.errors import UsageError, WizardError
 from wizard.fetch import FetchProgress, FetchWaiting
 from wizard.flow import (
@@ -26,7 +27,10 @@ from wizard.flow import (
     DoneEvent,
     NoteEvent,
     ProofEvent,
+    SpeedEvent,
     StepEvent,
+    Tried,
+    Trying,
     clear_progress,
     resume,
     run_setup,
@@ -109,6 +113,10 @@ def _say(happened: object) -> None:
             output.say(text)
         case CheckEvent(check=check):
             show_check(check)
+        case SpeedEvent(speed=speed):
+            show_speed(speed)
+        case Trying() | Tried():
+            show_tuning(happened)
         case ConfigEvent(path=path, action=action, diff=diff):
             output.say(f"{path}: {action}")
             output.say(diff)

@@ -1,5 +1,6 @@
 """What works on a machine with a runtime, why, and what to choose from it."""
 
+from wizard.compat.attention import ATTENTION_CODES, attention_rule, cache_type_of
 from wizard.compat.choose import (
     Wishes,
     choose,
@@ -11,20 +12,25 @@ from wizard.compat.choose import (
 from wizard.compat.matrix import deciding, matrix, version_for
 from wizard.compat.outside import choose_checkpoint
 from wizard.compat.rules import badges
+from wizard.compat.table import in_force
 from wizard.compat.types import Choice, Reason, Row, Verdict
 
 __all__ = [
+    "ATTENTION_CODES",
     "Choice",
     "Reason",
     "Row",
     "Verdict",
     "Wishes",
+    "attention_rule",
     "badges",
+    "cache_type_of",
     "choose",
     "choose_best",
     "choose_checkpoint",
     "deciding",
     "find_row",
+    "in_force",
     "matrix",
     "read_config",
     "served_name",

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from wizard.catalog import Model, ParserKind, model, parsers
+from wizard.compat.table import in_force
 from wizard.compat.types import Choice, Reason, Row
 from wizard.errors import CorruptDataError, RefusedError, UnknownNameError, UsageError
 from wizard.i18n import _
@@ -35,11 +36,22 @@ def choose_best(rows: Sequence[Row], runtime: Runtime, wishes: Wishes) -> Choice
             _("`vllm-opencode detect` shows why. To practise without one: vllm-opencode --simulate gb10"),
         )
     if best is None:
+        if (cache := _cache_at_fault(rows)) is not None:
+            raise RefusedError(cache.text, _("Leave the type of the KV cache to vLLM: auto."))
         raise RefusedError(
             _("No model of the catalogue works on this machine."),
             _("`vllm-opencode models` shows why for each of them."),
         )
     return choose(best, runtime, wishes)
+
+
+def _cache_at_fault(rows: Sequence[Row]) -> Reason | None:
+    """Why the KV cache asked for cannot be, where that alone rules out a row."""
+    for row in rows:
+        refusing = [reason for reason in row.reasons if reason.refuses]
+        if [reason.code for reason in refusing] == ["cache-type-impossible"]:
+            return refusing[0]
+    return None
 
 
 def find_row(rows: Sequence[Row], entry: Model, name: str, variant: str | None = None) -> Row:
@@ -76,6 +88,7 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
         model=row.model,
         variant=row.variant,
         checkpoint=checkpoint,
+        architecture=entry.architecture,
         served_model_name=wishes.served_name or served_name(row.checkpoint),
         quantization=row.quantization,
         parser=parser,
@@ -83,6 +96,7 @@ def choose(row: Row, runtime: Runtime, wishes: Wishes) -> Choice:
         reasoning_parser=pick_parser("reasoning", wishes.reasoning_parser, row.reasoning_parser, runtime),
         thinks=entry.thinks,
         weights_gib=row.weights_gib,
+        download_gib=row.download_gib,
         config=entry.config,
         context=entry.context,
         gpus=row.gpus,
@@ -101,7 +115,7 @@ def _calls_lost(entry: Model, parser: str | None) -> tuple[Reason, ...]:
     text = _("Parser {parser} does not read the tool calls of {model}; {right} does.").format(
         parser=parser, model=entry.name, right=entry.tool_parser
     )
-    return (Reason(code="wrong-parser", text=text, source=entry.source, refuses=True),)
+    return in_force((Reason(code="wrong-parser", text=text, source=entry.source, refuses=True),))
 
 
 def served_name(checkpoint: str) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from wizard.catalog import Model, Variant, opencode_facts
 from wizard.compat.groups import GpuGroup
-from wizard.memory import EngineSettings, cache_layout, longest_window, memory_plan, on_gpu
+from wizard.memory import CacheLayout, EngineSettings, longest_window, memory_plan, on_gpu
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,8 +23,13 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     free_gib: float
 
 
-def fit(group: GpuGroup, model: Model, variant: Variant, settings: EngineSettings) -> Fit:
-    """A computed answer for the smallest GPU of the group, which decides for all."""
+def fit(
+    group: GpuGroup, model: Model, variant: Variant, settings: EngineSettings, layout: CacheLayout | None
+) -> Fit:
+    """A computed answer for the smallest GPU of the group, which decides for all.
+
+    ``layout`` is that of the model; None: unknown.
+    """
     gpu = group.smallest
     own = msgspec.structs.replace(
         settings, tensor_parallel_size=group.tensor, pipeline_parallel_size=group.pipeline
@@ -42,9 +47,8 @@ def fit(group: GpuGroup, model: Model, variant: Variant, settings: EngineSetting
     # Where nothing is known about the peak of a batch the weights alone decide, and vLLM finds the window.
     known = free is not None
     left = memory.requested_gib - held if free is None else free
-    layout = cache_layout(model.config) if known else None
     longest = None
-    if layout is not None:
+    if known and layout is not None:
         longest = min(model.context, longest_window(layout, own, left)) if left > 0 else 0
     enough = left > 0 if longest is None else longest >= opencode_facts().refuse_below
     return Fit(

@@ -6,17 +6,20 @@ from collections.abc import Iterator, Sequence
 
 from packaging.version import Version
 
-from wizard.catalog import Model, Variant, models, opencode_facts, vllm_facts
+from wizard.catalog import Model, Variant, models, opencode_facts, quantization, vllm_facts
 from wizard.compat import rules
+from wizard.compat.attention import attention_rule, cache_type_of
 from wizard.compat.fit import Fit, fit
 from wizard.compat.groups import GpuGroup, gpu_groups
 from wizard.compat.table import in_force, table_rules
 from wizard.compat.types import Reason, Row, Verdict
 from wizard.i18n import _
 from wizard.machine import Machine
-from wizard.memory import EngineSettings
+from wizard.memory import CacheLayout, EngineSettings, cache_layout
 from wizard.runtime import Runtime
 
+_KEEPS_QUALITY = 8
+"""Bits of a weight from which on a format is hardly told from 16 bit."""
 _ORDER: dict[Verdict, int] = {"ok": 0, "warn": 1, "no": 2}
 
 
@@ -29,8 +32,8 @@ def matrix(
     """
     groups = gpu_groups(machine, allowed)
     rows = [
-        rate(machine, runtime, settings, groups, model, variant)
-        for model in models()
+        rate(machine, runtime, settings, groups, model, variant, layout)
+        for model, layout in ((model, cache_layout(model.config)) for model in models())
         for variant in model.variants
     ]
     ranks = {model.id: model.rank for model in models()}
@@ -52,9 +55,13 @@ def version_for(machine: Machine) -> str:
     return facts.newest
 
 
-def _preference(row: Row, rank: int) -> tuple[bool, int, bool]:
-    """The user's own models lead; of ours a model whose window is not known stands behind the others."""
-    return row.max_context is None and rank > 0, rank, _is_emulated(row)
+def _preference(row: Row, rank: int) -> tuple[bool, int, bool, bool]:
+    """The user's own models lead; of ours a model whose window is not known stands behind the others.
+
+    Of one model, what keeps 8 bits of a weight goes before what keeps fewer; then what is computed natively.
+    """
+    lossy = quantization(row.quantization).bits < _KEEPS_QUALITY
+    return row.max_context is None and rank > 0, rank, lossy, _is_emulated(row)
 
 
 def _is_emulated(row: Row) -> bool:
@@ -68,11 +75,12 @@ def rate(
     groups: Sequence[GpuGroup],
     model: Model,
     variant: Variant,
+    layout: CacheLayout | None,
 ) -> Row:
-    """The line of the matrix for one variant on the best of ``groups``."""
+    """The line of the matrix for one variant on the best of ``groups``; ``layout`` is its model's."""
     reasons = [*rules.model_rule(model), *rules.version_rule(model, variant, runtime)]
     reasons += [*rules.parser_rule(model, runtime), *rules.licence_rule(variant)]
-    placed = _best_group(groups, model, variant, settings)
+    placed = _best_group(groups, model, variant, settings, layout)
     if placed is None:
         reasons.append(Reason(code="no-gpu", text=_("No usable GPU was found."), source="NVML", refuses=True))
         group, fitted = None, Fit(fits=False, max_context=None, free_gib=0.0)
@@ -80,7 +88,10 @@ def rate(
         group, fitted = placed
         reasons += rules.capability_rule(group.capability, runtime)
         reasons += rules.quantization_rule(variant, group.capability)
-        reasons += table_rules(model, variant, group.capability, runtime)
+        reasons += rules.plugin_rule(variant, runtime)
+        reasons += table_rules(model, variant, layout, group.capability, runtime)
+        cache_type = cache_type_of((*model.args, *variant.args), settings.kv_cache_dtype)
+        reasons += attention_rule(layout, model.architecture, group.capability, runtime, cache_type)
         reasons += rules.formats_rule(group.capability)
         reasons += rules.group_rule(machine, group)
         reasons += rules.peers_rule(group)
@@ -94,6 +105,7 @@ def rate(
         checkpoint=variant.checkpoint,
         quantization=variant.quantization,
         weights_gib=variant.weights_gib,
+        download_gib=variant.download_gib,
         fits=fitted.fits,
         max_context=fitted.max_context,
         parser=model.parser("tool", runtime.version),
@@ -119,13 +131,17 @@ def _fastest(group: GpuGroup, model: Model, variant: Variant) -> float | None:
 
 
 def _best_group(
-    groups: Sequence[GpuGroup], model: Model, variant: Variant, settings: EngineSettings
+    groups: Sequence[GpuGroup],
+    model: Model,
+    variant: Variant,
+    settings: EngineSettings,
+    layout: CacheLayout | None,
 ) -> tuple[GpuGroup, Fit] | None:
     """The smallest group with a comfortable window, else the one with the longest; None without any GPU."""
     comfortable = min(model.context, opencode_facts().warn_below)
     tried: list[tuple[GpuGroup, Fit]] = []
     for group in _divisible(groups, model):
-        fitted = fit(group, model, variant, settings)
+        fitted = fit(group, model, variant, settings, layout)
         if fitted.fits and (fitted.max_context is None or fitted.max_context >= comfortable):
             return group, fitted
         tried.append((group, fitted))

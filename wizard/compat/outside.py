@@ -8,16 +8,18 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.catalog import Model, Variant, vllm_facts
 from wizard.checkpoint import Checkpoint, ParserGuess, detect_parsers, read_checkpoint
 from wizard.compat.choose import Wishes, pick_parser, served_name
 from wizard.compat.groups import GpuGroup, gpu_groups
 from wizard.compat.matrix import rate
+from wizard.compat.table import in_force
 from wizard.compat.types import Choice, Reason, Row
 from wizard.errors import RefusedError, UnknownParserError, UsageError
 from wizard.i18n import _
 from wizard.machine import Machine
-from wizard.memory import EngineSettings
+from wizard.memory import EngineSettings, cache_layout
 from wizard.runtime import Runtime
 from wizard.text import one_line
 
@@ -66,6 +68,7 @@ def choose_checkpoint(
         model=name,
         variant="",
         checkpoint=target,
+        architecture=found.architecture if found else "",
         served_model_name=wishes.served_name or served_name(name),
         quantization=found.quantization if found else "",
         parser=tool,
@@ -143,12 +146,12 @@ def _row(
         variants=(variant,),
         source=source,
     )
-    return rate(machine, runtime, settings, groups, entry, variant)
+    return rate(machine, runtime, settings, groups, entry, variant, cache_layout(found.config))
 
 
 def _folder(path: str) -> Path:
     """What the user named as a folder. Raises UsageError when it is none."""
-    folder = Path(path).expanduser()
+    folder = paths.expanded(path)
     if not folder.is_dir():
         raise UsageError(
             _("There is no folder {folder}.").format(folder=one_line(path)),
@@ -187,4 +190,4 @@ def _no_gpu(runtime: Runtime, found: bool) -> tuple[Reason, ...]:
     if found or runtime.cpu_build:
         return ()
     text = _("No usable GPU was found, and this vLLM is not a CPU build.")
-    return (Reason(code="no-gpu", text=text, source="NVML", refuses=runtime.kind != "rehearsal"),)
+    return in_force((Reason(code="no-gpu", text=text, source="NVML", refuses=runtime.kind != "rehearsal"),))

@@ -16,6 +16,7 @@ from wizard.catalog import (
     quantization,
     quantizations,
     vllm_facts,
+    within,
 )
 from wizard.compat.groups import GpuGroup
 from wizard.compat.types import Reason
@@ -78,17 +79,16 @@ def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
     """Native, through weight-only kernels, through a fallback format, or impossible on this generation."""
     entry = quantization(variant.quantization)
     where = {"format": entry.title, "capability": dotted(capability)}
-    if capability >= entry.native_capability:
+    if _native(entry, capability):
         text = _("{format} runs natively on compute capability {capability}.").format(**where)
         return (Reason(code="native", text=text, source=entry.source),)
     if entry.weight_only_capability is not None and capability >= entry.weight_only_capability:
         text = _(
-            "{format} runs through weight-only kernels on compute capability {capability}: "
-            "it saves memory and brings no speed-up."
+            "{format} is unpacked to 16 bit on compute capability {capability}: "
+            "weight-only, it saves memory and computes no faster."
         ).format(**where)
         return (Reason(code="weight-only", text=text, source=entry.source),)
-    if entry.fallback is not None and capability >= quantization(entry.fallback).native_capability:
-        other = quantization(entry.fallback)
+    if entry.fallback is not None and _native(other := quantization(entry.fallback), capability):
         text = _("{format} is computed as {other} on compute capability {capability}.").format(
             other=other.title, **where
         )
@@ -97,6 +97,23 @@ def quantization_rule(variant: Variant, capability: int) -> tuple[Reason, ...]:
         needed=dotted(_floor(entry)), **where
     )
     return (Reason(code="format-impossible", text=text, source=entry.source, refuses=True),)
+
+
+def plugin_rule(variant: Variant, runtime: Runtime) -> tuple[Reason, ...]:
+    """Formats that left vLLM's tree need their plugin; the installed vLLM is believed before the table."""
+    entry = quantization(variant.quantization)
+    version = runtime.version or vllm_facts().newest
+    if entry.plugin is None or within(version, None, entry.last_version):
+        return ()
+    registered = runtime.choices.get("--quantization", ())
+    if entry.id in registered:
+        return ()
+    text = _("{format} left vLLM after {last}. Install its plugin beside vLLM {version}: {command}")
+    text = text.format(
+        format=entry.title, last=entry.last_version, version=version, command=f"pip install {entry.plugin}"
+    )
+    missing = bool(registered)
+    return (Reason(code="needs-plugin", text=text, source=entry.source, refuses=missing, doubts=not missing),)
 
 
 def parser_rule(model: Model, runtime: Runtime) -> tuple[Reason, ...]:
@@ -194,7 +211,7 @@ def formats_rule(capability: int) -> tuple[Reason, ...]:
         entry.title
         for entry in quantizations()
         if capability < _floor(entry)
-        and (entry.fallback is None or capability < quantization(entry.fallback).native_capability)
+        and (entry.fallback is None or not _native(quantization(entry.fallback), capability))
     ]
     if not impossible:
         return ()
@@ -205,9 +222,13 @@ def formats_rule(capability: int) -> tuple[Reason, ...]:
     )
 
 
+def _native(entry: Quantization, capability: int) -> bool:
+    return entry.native_capability is not None and capability >= entry.native_capability
+
+
 def _floor(entry: Quantization) -> int:
-    weight_only = entry.weight_only_capability
-    return entry.native_capability if weight_only is None else weight_only
+    floors = (entry.native_capability, entry.weight_only_capability)
+    return min((floor for floor in floors if floor is not None), default=0)
 
 
 def dotted(capability: int) -> str:
@@ -217,5 +238,5 @@ def dotted(capability: int) -> str:
 
 def badges(capability: int) -> tuple[str, ...]:
     """Short names of the number formats a GPU generation computes in, widest first."""
-    native = [entry for entry in quantizations() if entry.badge and capability >= entry.native_capability]
+    native = [entry for entry in quantizations() if entry.badge and _native(entry, capability)]
     return tuple(entry.badge for entry in sorted(native, key=lambda entry: (-entry.bits, entry.badge)))

@@ -20,6 +20,10 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the combination cannot work, so that the verdict is ``no``."""
     doubts: bool = False
     """Whether nobody can promise it, so that the verdict is ``warn`` at best."""
+    args: tuple[str, ...] = ()
+    """What ``vllm serve`` must be told because of it."""
+    env: Mapping[str, str] = {}
+    """What vLLM needs in its environment because of it."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +35,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
     quantization: str
     weights_gib: float
+    """GiB of all weights once loaded, on however many GPUs."""
     fits: bool
     max_context: int | None
     """Longest window that fits at once, tokens; None when the architecture is unknown."""
@@ -43,6 +48,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     reasons: tuple[Reason, ...]
     tokens_per_second: float | None = None
     """Of one stream, at most: what the bandwidth of the memory allows; None when too little is known."""
+    download_gib: float | None = None
+    """GiB of the checkpoint's files, where more than ``weights_gib``."""
+
+    @property
+    def files_gib(self) -> float:
+        """GiB of the checkpoint's files."""
+        return self.download_gib or self.weights_gib
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +65,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     variant: str
     checkpoint: str
     """Hub id or local folder: what ``vllm serve`` is given."""
+    architecture: str = ""
+    """The class vLLM runs it with; empty: not known."""
     served_model_name: str
     quantization: str
     parser: str | None
@@ -71,3 +85,10 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     env: Mapping[str, str] = {}
     """What vLLM needs in its environment for this model."""
     reasons: tuple[Reason, ...]
+    download_gib: float | None = None
+    """GiB of the checkpoint's files, where more than ``weights_gib``."""
+
+    @property
+    def files_gib(self) -> float | None:
+        """GiB of the checkpoint's files; None: not known."""
+        return self.download_gib or self.weights_gib

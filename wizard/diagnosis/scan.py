@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -21,11 +21,14 @@ _LEAD = 1024
 _RECORDS = 4096
 """Lines that may name a cause are kept up to this number: the last ones count."""
 _HITS = 5
+"""Lines kept of each signature, the last ones."""
 _WHOLE = 1 << 20
 """Up to this size a text may be one answer of a server, a stream of it, or a report."""
 _EXCERPT_LINES = 60
-_CROWD = 16
-_FIGURES = b"0123456789"
+_CROWD = _HITS + 1
+"""Lines looked at of many that differ in numbers and identifiers only, at the beginning and at the end."""
+_FIGURES = b"0123456789abcdef"
+"""What numbers and the identifiers of requests are written with."""
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -63,10 +66,8 @@ class Scan(msgspec.Struct):
     first_seen: dict[str, int] = {}
     """Lines in which words stood first that signatures ask for."""
     facts: dict[str, str] = {}
-    arguments: dict[str, str] = {}
-    """Model, port and options, as vLLM repeats its arguments."""
     start: str = ""
-    """The last line in which it does."""
+    """The last line in which vLLM repeats its arguments."""
     tail: bytes = b""
     """The end of the text, for its last line, and that line's number."""
     tail_number: int = 0
@@ -173,7 +174,6 @@ class Scanner:
             del found.records[:-_RECORDS]
         self._note_state(record, said)
         found.facts.update(said.facts)
-        found.arguments.update(said.arguments)
         found.start = said.start or found.start
         return said.cause and said.goes_on
 
@@ -189,22 +189,39 @@ class Scanner:
             found.troubled = [*found.troubled[-_HITS:], record]
 
 
-def _worth_reading(piece: bytes) -> list[tuple[int, int, int]]:
-    """Beginning and end of the lines that hold words of the fault base, and where the first of these is.
+def _worth_reading(piece: bytes) -> Iterator[tuple[int, int, int]]:
+    """Beginning and end of the lines that hold words of the fault base, and where the first of these is."""
+    find = finder().finditer
+    for begin, stop in _runs(piece):
+        for match in find(piece, begin, stop):
+            at, end = match.span()
+            yield _start(piece, at), end, at
 
-    Of a crowd of lines that differ in figures only, the first and the last ones.
+
+def _runs(piece: bytes) -> Iterator[tuple[int, int]]:
+    """Where the lines to look at begin and end, neighbours taken together.
+
+    Of a crowd of lines that differ in numbers and identifiers only, the first and the last ones are looked
+    at: finding a word costs far more than knowing a line again, and logs say the same thousands of times.
     """
-    lines: list[tuple[int, int, int]] = []
-    shapes: dict[bytes, list[int]] = {}
-    for match in finder().finditer(piece):
-        at, end = match.span()
-        start = _start(piece, at)
-        shape = piece[start : min(end, start + LINE_LIMIT)].translate(None, _FIGURES)
-        shapes.setdefault(shape, []).append(len(lines))
-        lines.append((start, end, at))
+    shapes: dict[bytes, list[int]] = defaultdict(list)
+    for place, shape in enumerate(piece.translate(None, _FIGURES).split(b"\n")):
+        shapes[shape].append(place)
     crowds = (same for same in shapes.values() if len(same) > 2 * _CROWD)
     skipped = {place for same in crowds for place in same[_CROWD:-_CROWD]}
-    return [line for place, line in enumerate(lines) if place not in skipped]
+    if not skipped:
+        yield 0, len(piece)
+        return
+    at = begin = 0
+    for place, line in enumerate(piece.split(b"\n")):
+        end = at + len(line) + 1
+        if place in skipped:
+            if begin < at:
+                yield begin, at
+            begin = end
+        at = end
+    if begin < len(piece):
+        yield begin, len(piece)
 
 
 def last_line(found: Scan) -> Record | None:

@@ -199,7 +199,7 @@ def _refuse_without_hub(order: Order) -> None:
                 checkpoint=order.checkpoint
             ),
         )
-    if Path(order.checkpoint).expanduser().is_dir():
+    if paths.expanded(order.checkpoint).is_dir():
         raise RefusedError(
             _("The folder {checkpoint} does not hold all of its weights.").format(
                 checkpoint=order.checkpoint

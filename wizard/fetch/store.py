@@ -8,7 +8,9 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from wizard import paths
 from wizard.catalog import fetch_facts
+from wizard.errors import UsageError
 from wizard.fetch.select import weights_of
 from wizard.fetch.types import Order, Presence
 from wizard.machine import models_folder
@@ -28,12 +30,16 @@ def on_disk(checkpoints: Iterable[str], environ: Mapping[str, str] | None = None
 
 def presence(order: Order) -> Presence:
     """What of a checkpoint is on this disk, where vLLM will look for it. Never raises for what it finds."""
-    folder = Path(order.checkpoint).expanduser()
+    folder = paths.expanded(order.checkpoint)
     if folder.is_dir():
         return _judged(_files(folder), order, (folder, folder), unfinished=0)
     if not is_hub_id(order.checkpoint):
         return Presence(state="absent")
-    weights, rest = (repository(cache, order.checkpoint) for cache in caches(order))
+    try:
+        weights, rest = (repository(cache, order.checkpoint) for cache in caches(order))
+    except UsageError:
+        # Who has no home has no cache in it.
+        return Presence(state="absent")
     snapshot = snapshot_of(weights, order.revision)
     files = {} if snapshot is None else _files(snapshot)
     unfinished = sum(_size(file) for file in _entries(weights / "blobs") if file.endswith(UNFINISHED))
@@ -56,7 +62,7 @@ def environment(order: Order) -> dict[str, str]:
 def caches(order: Order) -> tuple[Path, Path]:
     """The cache vLLM takes weights from, and the one it takes everything else from."""
     rest = models_folder(environment(order))
-    return (Path(order.download_dir).expanduser() if order.download_dir else rest), rest
+    return (paths.expanded(order.download_dir) if order.download_dir else rest), rest
 
 
 def repository(cache: Path, checkpoint: str) -> Path:

@@ -15,7 +15,16 @@ from wizard.flow.answers import (
     load_answers,
 )
 from wizard.flow.attempts import LIMIT, applicable, exhausted, offered
-from wizard.flow.client import plan_configuration, prove, write_configuration
+from wizard.flow.client import (
+    client_missing,
+    confirm_configuration,
+    install_client,
+    last_verdict,
+    plan_configuration,
+    plan_exported,
+    prove,
+    write_configuration,
+)
 from wizard.flow.cure import (
     Cured,
     apply_remedy,
@@ -29,6 +38,14 @@ from wizard.flow.cure import (
 )
 from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
+from wizard.flow.finding import (
+    edited,
+    find_parsers,
+    options_of,
+    parser_edit,
+    read_with_parsers,
+    with_parsers,
+)
 from wizard.flow.hearing import Found, StartFailed
 from wizard.flow.journey import (
     ROADS,
@@ -36,6 +53,7 @@ from wizard.flow.journey import (
     Cancelled,
     Journey,
     Step,
+    TuningAttempt,
     advance,
     answer,
     back,
@@ -47,6 +65,7 @@ from wizard.flow.places import free_port, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
+    dictate_machine,
     find_runtime,
     look_at_machine,
     make_plan,
@@ -60,7 +79,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.question import BudgetQuestion, compute_budget
 from wizard.flow.readback import longer_edit, widen
 from wizard.flow.recipes import find_recipes, run_recipe, save_script, take_installed
-from wizard.flow.records import clear_progress, finish, resume, save_progress, undo
+from wizard.flow.records import clear_progress, finish, keep_verdict, resume, save_progress, undo
 from wizard.flow.roads import connect_to, diagnose_log, rehearse_on, take_road
 from wizard.flow.selection import (
     Candidate,
@@ -81,12 +100,14 @@ from wizard.flow.setup import (
     DoneEvent,
     NoteEvent,
     ProofEvent,
+    SpeedEvent,
     StepEvent,
     choose_for_me,
     chosen,
     run_setup,
 )
 from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
+from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
     LaunchEvent,
@@ -126,10 +147,15 @@ __all__ = [
     "RuntimeAnswers",
     "ServeAnswers",
     "SmokeAnswers",
+    "SpeedEvent",
     "StartAnswers",
     "StartFailed",
     "Step",
     "StepEvent",
+    "Tried",
+    "Trying",
+    "TuningAttempt",
+    "TuningEvent",
     "advance",
     "answer",
     "answers_from",
@@ -144,25 +170,33 @@ __all__ = [
     "choose_model",
     "chosen",
     "clear_progress",
+    "client_missing",
     "compute_budget",
     "confirm",
+    "confirm_configuration",
     "connect",
     "connect_to",
     "diagnose",
     "diagnose_log",
+    "dictate_machine",
+    "edited",
     "examine",
     "examine_trouble",
     "exhausted",
     "extra_parts",
     "fetch_weights",
+    "find_parsers",
     "find_recipes",
     "find_runtime",
     "finish",
     "forget",
     "free_port",
+    "install_client",
     "is_asked",
     "is_chosen",
     "is_named",
+    "keep_verdict",
+    "last_verdict",
     "launch",
     "load_answers",
     "log_around",
@@ -179,11 +213,15 @@ __all__ = [
     "named_source",
     "need",
     "offered",
+    "options_of",
     "order_of",
+    "parser_edit",
     "plan_configuration",
+    "plan_exported",
     "preview",
     "prove",
     "rate_models",
+    "read_with_parsers",
     "receipt_path",
     "record_machine",
     "recording_name",
@@ -201,9 +239,12 @@ __all__ = [
     "take_installed",
     "take_road",
     "take_row",
+    "tunable",
+    "tune",
     "undo",
     "weights_on_disk",
     "widen",
+    "with_parsers",
     "with_smoke_fault",
     "write_configuration",
     "write_fault_report",

@@ -100,9 +100,10 @@ class ServeAnswers(_Section, frozen=True, kw_only=True):
 
 
 class SmokeAnswers(_Section, frozen=True, kw_only=True):
-    """``[smoke]``."""
+    """``[smoke]``: ``tune`` leaves conservative options out after a passed test, and keeps what is faster."""
 
     skip: bool = False
+    tune: bool = False
 
 
 class OpencodeAnswers(_Section, frozen=True, kw_only=True):

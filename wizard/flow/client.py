@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import msgspec
 
 from wizard.budget import Limits, would_loop
 from wizard.errors import RefusedError
 from wizard.flow.answers import key_variable
+from wizard.flow.elsewhere import reachable_from_elsewhere
 from wizard.flow.journey import Journey, need
-from wizard.flow.places import opencode_path, prepare
-from wizard.flow.serving import known_model, limits_of, thinks
+from wizard.flow.places import client_environ, opencode_path, prepare, receipt_path
+from wizard.flow.records import verdict_here
+from wizard.flow.serving import key_of, known_model, limits_of, thinks
 from wizard.i18n import _
 from wizard.opencode import (
     ConfigRequest,
     OpencodeChange,
     Proof,
+    confirm_change,
     find_opencode,
     globals_wanted,
+    install_opencode,
     interleaved_field,
     opencode_version,
     plan_change,
+    plan_export,
     prove_change,
     target_file,
     write_change,
 )
+from wizard.receipt import Verdict, verdict_of
 
 
 def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
@@ -34,16 +41,47 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
     Raises RefusedError after a failed smoke test unless ``unproven``, and for limits that would loop.
     """
     journey = prepare(journey)
-    server = need(journey.server)
-    _require_smoke(journey, unproven)
+    doubts = _require_smoke(journey, unproven)
     _require_consent(journey)
     wanted = journey.answers.opencode
+    variables = client_environ(journey)
+    target = target_file(
+        path=opencode_path(journey), project=wanted.project, provider=wanted.provider, environ=variables
+    )
+    request = _request(journey, globals_wanted(wanted.globals, target))
+    change = plan_change(request, target, environ=variables)
+    _require_safe_as_written(change, request)
+    change = msgspec.structs.replace(change, warnings=(*doubts, *change.warnings))
+    return msgspec.structs.replace(journey, change=change)
+
+
+def plan_exported(journey: Journey, folder: Path, *, unproven: bool = False) -> Journey:
+    """The configuration for developers elsewhere, as files in a folder to carry there; nothing is written.
+
+    The server is reached by its address in the network, which is tried from here. Raises RefusedError when
+    it answers this machine only, and as ``plan_configuration`` does.
+    """
+    doubts = _require_smoke(journey, unproven)
+    key = key_of(journey.answers)
+    server = reachable_from_elsewhere(need(journey.server), key)
+    journey = msgspec.structs.replace(journey, server=server)
+    request = _request(journey, journey.answers.opencode.globals != "no")
+    change = plan_export(request, folder, key)
+    _require_safe_as_written(change, request)
+    if key is None:
+        doubts = (*doubts, _("The server asks for no key: whoever reaches it can use it."))
+    change = msgspec.structs.replace(change, warnings=(*doubts, *change.warnings))
+    return msgspec.structs.replace(journey, change=change)
+
+
+def _request(journey: Journey, all_providers: bool) -> ConfigRequest:
+    """What shall be written for the server of a journey. Raises RefusedError for limits that would loop."""
+    server, wanted = need(journey.server), journey.answers.opencode
     version = opencode_version(binary) if (binary := find_opencode(wanted.binary)) else None
     limits = limits_of(journey, opencode_version=version)
     _require_safe(limits)
-    target = target_file(path=opencode_path(journey), project=wanted.project, provider=wanted.provider)
     reasoning = thinks(journey)
-    request = ConfigRequest(
+    return ConfigRequest(
         provider=wanted.provider,
         provider_explicit=wanted.provider != "vllm",
         provider_name=_("Local vLLM"),
@@ -55,15 +93,26 @@ def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
         interleaved=interleaved_field(server.version) if reasoning else None,
         api_key_file=journey.answers.serve.api_key_file,
         api_key_env=key_variable(journey.answers),
-        globals=globals_wanted(wanted.globals, target),
+        globals=all_providers,
         default_model=wanted.default_model,
         private=wanted.private,
         denied_tools=limits.denied_tools,
         opencode_version=version,
+        vllm_version=server.version,
     )
-    change = plan_change(request, target)
-    _require_safe_as_written(change, limits, version)
-    return msgspec.structs.replace(journey, change=change)
+
+
+def install_client(journey: Journey, cancel: threading.Event) -> Journey:
+    """opencode installed with npm, and used from here on. Raises RefusedError, InstallError."""
+    path = install_opencode(cancel=cancel)
+    wanted = msgspec.structs.replace(journey.answers.opencode, binary=path)
+    answers = msgspec.structs.replace(journey.answers, opencode=wanted)
+    return msgspec.structs.replace(journey, answers=answers)
+
+
+def client_missing(journey: Journey) -> bool:
+    """Whether there is no opencode on this machine that could be used."""
+    return not journey.simulated and find_opencode(journey.answers.opencode.binary) is None
 
 
 def write_configuration(journey: Journey) -> Journey:
@@ -72,8 +121,22 @@ def write_configuration(journey: Journey) -> Journey:
     return msgspec.structs.replace(journey, change=write_change(change))
 
 
+def confirm_configuration(journey: Journey) -> Journey:
+    """What the installed opencode makes of the configuration that is in place; nothing in a simulation."""
+    change = need(journey.change)
+    binary = None if journey.simulated else find_opencode(journey.answers.opencode.binary)
+    if binary is None or change.pending or change.action == "refused":
+        return journey
+    confirmed = msgspec.structs.replace(change, confirmed=confirm_change(change, binary))
+    return msgspec.structs.replace(journey, change=confirmed)
+
+
 def prove(journey: Journey, cancel: threading.Event) -> Journey:
-    """The real opencode performs a tool call with the written configuration; skipped in a simulation."""
+    """The real opencode says how it reads the written configuration, then performs a tool call with it.
+
+    Skipped in a simulation, and where there is no opencode.
+    """
+    journey = confirm_configuration(journey)
     change = need(journey.change)
     server = need(journey.server)
     if journey.simulated:
@@ -91,14 +154,28 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
     return msgspec.structs.replace(journey, proof=proof)
 
 
-def _require_smoke(journey: Journey, unproven: bool) -> None:
-    report = journey.smoke
-    if report is None or report.verdict != "fail" or unproven:
-        return
-    failed = next(check for check in report.checks if check.required and check.status == "fail")
+def last_verdict(journey: Journey) -> Verdict | None:
+    """What the last smoke test of the journey's server came to: its own, else the one that was kept."""
+    server = need(journey.server)
+    return verdict_here(journey) or verdict_of(receipt_path(journey), server.base_url, server.model)
+
+
+def _require_smoke(journey: Journey, unproven: bool) -> tuple[str, ...]:
+    """What has to be said of a server that failed its test. Raises RefusedError unless ``unproven``."""
+    last = last_verdict(journey)
+    if last is None or last.verdict != "fail":
+        return ()
+    if unproven:
+        text = _("NOT PROVEN: the smoke test failed ({failed}), and opencode is set up all the same.")
+        return (text.format(failed=last.failed),)
+    earlier = journey.smoke is None
+    text = (
+        _("The smoke test of {when} failed ({failed})") if earlier else _("The smoke test failed ({failed})")
+    )
+    again = _("Test again with `vllm-opencode smoke`, or go on without proof: --unproven.")
     raise RefusedError(
-        _("The smoke test failed ({check}): {detail}").format(check=failed.title, detail=failed.detail),
-        failed.hint or _("opencode would not work with this server."),
+        text.format(when=last.tested, failed=last.failed),
+        f"{last.hint or _('opencode would not work with this server.')} {again}",
     )
 
 
@@ -117,16 +194,16 @@ def _require_consent(journey: Journey) -> None:
         )
 
 
-def _require_safe_as_written(change: OpencodeChange, limits: Limits, version: str | None) -> None:
+def _require_safe_as_written(change: OpencodeChange, request: ConfigRequest) -> None:
     """Without the root key ``compaction.reserved`` opencode 2 keeps more free than the limits allow for."""
-    written = change.limit
+    written, limits = change.limit, request.limits
     loop = would_loop(
         written["context"],
         written.get("input"),
         written["output"],
         limits.reserved if "input" in written else None,
         limits.base_prompt_tokens,
-        opencode_version=version,
+        opencode_version=request.opencode_version,
     )
     if loop is not None:
         raise RefusedError(loop.text, _("Agree to the keys that touch all providers: --globals yes sets it."))

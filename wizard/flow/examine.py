@@ -2,39 +2,81 @@
 
 from __future__ import annotations
 
-from wizard.budget import output_cap, would_loop
-from wizard.catalog import opencode_facts
+import contextlib
+import functools
+from collections.abc import Sequence
+
+from wizard import paths
 from wizard.errors import WizardError
+from wizard.flow.clientchecks import Ask, configuration_checks, is_near, program_check
 from wizard.flow.journey import Journey, need
-from wizard.flow.places import opencode_path
-from wizard.flow.serving import connect
+from wizard.flow.places import opencode_path, runs_dir
+from wizard.flow.serverchecks import USUAL_URL, Found, look_for, server_checks
+from wizard.flow.serving import key_of
 from wizard.i18n import _
 from wizard.machine import Check
-from wizard.opencode import (
-    ConfiguredModel,
-    configured_models,
-    find_opencode,
-    opencode_version,
-    target_file,
-)
-from wizard.serve import Server, normal_url
+from wizard.opencode import ConfiguredModel, configured_models, resolved_key, target_file
+from wizard.serve import is_alive, latest_run, normal_url
 
 
 def examine(journey: Journey) -> tuple[Check, ...]:
     """The checks of a whole set-up, host first. Needs machine and runtime; changes nothing.
 
-    On a recorded machine only the host can be checked: there is no server and no configuration to look at.
+    Whatever is missing costs its own checks only. On a recorded machine only the host can be checked: there
+    is no server and no configuration to look at.
     """
     if journey.simulated:
         return journey.checks
-    server, answer = _server_check(journey)
-    return (*journey.checks, _runtime_check(journey), answer, *_opencode_checks(journey, server))
+    return (*journey.checks, _runtime_check(journey), *check_configuration(journey))
 
 
 def check_configuration(journey: Journey) -> tuple[Check, ...]:
     """The running server of the answers, and opencode's configuration against it."""
-    server, answer = _server_check(journey)
-    return (answer, *_opencode_checks(journey, server))
+    ask = functools.cache(look_for)
+    project = journey.answers.opencode.project
+    version, program = program_check(journey.answers.opencode.binary)
+    try:
+        path = target_file(path=opencode_path(journey), project=project).path
+        models = configured_models(path)
+    except WizardError as error:
+        broken = Check(id="opencode-config", status="fail", detail=error.message, hint=error.hint)
+        main = _main_server(journey, (), ask)
+        client: tuple[Check, ...] = (broken,)
+    else:
+        main = _main_server(journey, _addresses(path, models), ask)
+        folder = None if project is None else paths.expanded(project)
+        client = tuple(configuration_checks(path, models, main, ask, version, folder))
+    return (*server_checks(main), program, *client)
+
+
+def _addresses(path: str, models: Sequence[ConfiguredModel]) -> tuple[tuple[str, str | None], ...]:
+    """The addresses of providers that may be asked, each with its key."""
+    found: dict[str, str | None] = {}
+    for model in models:
+        with contextlib.suppress(WizardError):
+            if is_near(model.base_url) and (url := normal_url(model.base_url)) not in found:
+                found[url], _problem = resolved_key(path, model.provider)
+    return tuple(found.items())
+
+
+def _main_server(journey: Journey, configured: Sequence[tuple[str, str | None]], ask: Ask) -> Found | None:
+    """The server of the set-up: the one named, ours that runs, or one that answers where it may be expected.
+
+    Where none answers, the first one the configuration points to; None: it points to none.
+    """
+    url = journey.answers.start.base_url
+    run = latest_run(runs_dir(journey))
+    if url is None and run is not None and is_alive(run):
+        url = run.base_url
+    if url is not None:
+        try:
+            return ask(normal_url(url), key_of(journey.answers))
+        except WizardError as error:
+            return Found(url=url, error=error)
+    for address, key in (*configured, (USUAL_URL, None)):
+        if (found := ask(address, key)).answers:
+            return found
+    return ask(*configured[0]) if configured else None
 
 
 def _runtime_check(journey: Journey) -> Check:
@@ -48,82 +90,3 @@ def _runtime_check(journey: Journey) -> Check:
         )
     detail = _("vLLM {version} at {path}").format(version=runtime.version or "?", path=runtime.path)
     return Check(id="runtime", status="ok", detail=detail)
-
-
-def _server_check(journey: Journey) -> tuple[Server | None, Check]:
-    if journey.answers.start.base_url is None:
-        return None, Check(id="server", status="skip", detail=_("No server runs, and none was named."))
-    try:
-        server = need(connect(journey).server)
-    except WizardError as error:
-        return None, Check(id="server", status="fail", detail=error.message, hint=error.hint)
-    detail = _("{url} serves {names}, window {window}").format(
-        url=server.base_url, names=", ".join(server.served_names), window=server.max_model_len or "?"
-    )
-    return server, Check(id="server", status="ok", detail=detail)
-
-
-def _opencode_checks(journey: Journey, server: Server | None) -> tuple[Check, ...]:
-    version, binary = None, find_opencode(journey.answers.opencode.binary)
-    if binary is None:
-        program = Check(
-            id="opencode",
-            status="warn",
-            detail=_("opencode is not installed here."),
-            hint=_("Install it with: npm install -g opencode-ai"),
-        )
-    else:
-        version = opencode_version(binary)
-        detail = _("opencode {version} at {path}").format(version=version or "?", path=binary)
-        program = Check(id="opencode", status="ok", detail=detail)
-    try:
-        target = target_file(path=opencode_path(journey), project=journey.answers.opencode.project)
-        models = configured_models(target.path)
-    except WizardError as error:
-        return program, Check(id="opencode-config", status="fail", detail=error.message, hint=error.hint)
-    if not models:
-        return program, Check(
-            id="opencode-config",
-            status="warn",
-            detail=_("{path} names no server of your own.").format(path=target.path),
-            hint=_("Write it with: vllm-opencode configure"),
-        )
-    return program, *(_model_check(model, server, version) for model in models)
-
-
-def _model_check(model: ConfiguredModel, server: Server | None, version: str | None) -> Check:
-    """One model: safe limits and, where it points to this server, a name and a window that match."""
-    id = f"opencode-config:{model.provider}/{model.key}"
-    ours = server is not None and normal_url(model.base_url) == server.base_url
-    loop = would_loop(
-        model.context,
-        model.input,
-        model.output,
-        model.reserved,
-        opencode_facts().base_prompt[-1].measured,
-        window=server.max_model_len if server is not None and ours else None,
-        cap=output_cap(),
-        opencode_version=version,
-        vllm_version=server.version if server is not None and ours else None,
-    )
-    if loop is not None:
-        hint = _("Write safe limits with: vllm-opencode configure")
-        return Check(id=id, status="fail", detail=loop.text, hint=hint)
-    if server is None or not ours:
-        detail = _("points to {url}, which was not asked").format(url=model.base_url)
-        return Check(id=id, status="ok" if server is None else "skip", detail=detail)
-    if model.sent_as not in server.served_names:
-        detail = _("The server does not know {name}; it serves {names}.").format(
-            name=model.sent_as, names=", ".join(server.served_names)
-        )
-        return Check(
-            id=id, status="fail", detail=detail, hint=_("Write the right name with: vllm-opencode configure")
-        )
-    if server.max_model_len is not None and model.context > server.max_model_len:
-        detail = _("The limit of {context} tokens is more than the server's window of {window}.").format(
-            context=model.context, window=server.max_model_len
-        )
-        return Check(
-            id=id, status="fail", detail=detail, hint=_("Write safe limits with: vllm-opencode configure")
-        )
-    return Check(id=id, status="ok", detail=_("name and limits match the server"))

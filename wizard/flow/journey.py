@@ -91,6 +91,21 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     when: str
 
 
+class TuningAttempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A conservative option that was left out to see whether a stream gets more tokens a second."""
+
+    option: str
+    started: bool = False
+    passed: bool = False
+    """Whether the smoke test passed without it."""
+    before_tps: float | None = None
+    after_tps: float | None = None
+    kept: bool = False
+    """It stays out; else the plan is as it was."""
+    why: str = ""
+    """Why it is not kept."""
+
+
 class Journey(msgspec.Struct, frozen=True, kw_only=True):
     """Where somebody is, what was answered, and the result of each step so far.
 
@@ -122,6 +137,8 @@ class Journey(msgspec.Struct, frozen=True, kw_only=True):
     figures: EngineFigures | None = None
     """What the running server says it has for the KV cache."""
     smoke: SmokeReport | None = None
+    tuning: tuple[TuningAttempt, ...] = ()
+    """What was tried to make the server faster; it belongs to the plan."""
     change: OpencodeChange | None = None
     proof: Proof | None = None
     diagnosis: Diagnosis | None = None
@@ -143,7 +160,7 @@ _RESULTS: dict[Step, dict[str, object]] = {
     Step.MACHINE: {"machine": None, "checks": ()},
     Step.RUNTIME: {"runtimes": (), "runtime": None},
     Step.MODEL: {"rows": (), "choice": None, "prompt": None, "fetched": None},
-    Step.BUDGET: {"budget": None, "plan": None},
+    Step.BUDGET: {"budget": None, "plan": None, "tuning": ()},
     Step.LAUNCH: {"server": None, "figures": None},
     Step.SMOKE: {"smoke": None},
     Step.OPENCODE: {"change": None, "proof": None},

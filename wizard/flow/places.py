@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -37,19 +39,32 @@ def opencode_path(journey: Journey) -> Path | None:
     if journey.scratch is not None:
         return Path(journey.scratch) / "opencode" / "opencode.json"
     path = journey.answers.opencode.path
-    return None if path is None else Path(path).expanduser()
+    return None if path is None else paths.expanded(path)
 
 
-def rehearsed(plan: LaunchPlan, pace_s: float, fault: str | None = None) -> LaunchPlan:
+def client_environ(journey: Journey) -> Mapping[str, str]:
+    """The environment opencode's settings are looked up in: a simulated journey has a home of its own."""
+    if journey.scratch is None:
+        return os.environ
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENCODE_", "SUDO_"))}
+    return kept | {"HOME": journey.scratch, "XDG_CONFIG_HOME": journey.scratch}
+
+
+def rehearsed(
+    plan: LaunchPlan, pace_s: float, fault: str | None = None, tokens_per_second: float | None = None
+) -> LaunchPlan:
     """The same plan, carried out by the stand-in server on a loopback port that is free right now.
 
-    The plan that is shown and recorded stays the real one; only what is started differs.
+    ``tokens_per_second`` is the pace of its answers; None: what it takes by itself. The plan that is shown
+    and recorded stays the real one; only what is started differs.
     """
     if fault is not None and fault not in rehearsal.faults():
         raise UnknownNameError(_("fault"), fault, rehearsal.faults())
     words: dict[str, str | None] = {"--rehearsal-pace": f"{pace_s:g}", "--rehearsal-with-parent": None}
     if fault is not None:
         words["--rehearsal-fault"] = fault
+    if tokens_per_second is not None:
+        words["--rehearsal-tokens-per-second"] = f"{tokens_per_second:g}"
     try:
         require_free_port("127.0.0.1", plan.port)
         port = plan.port

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from wizard import catalog
+from wizard import catalog, paths
 from wizard.budget import make_budget
 from wizard.compat import (
     Choice,
@@ -33,18 +33,21 @@ from wizard.flow.recipes import needs_of
 from wizard.flow.settings import engine_settings, plan_settings
 from wizard.i18n import _
 from wizard.machine import (
+    Check,
     Machine,
     Reading,
     check_destination,
+    checked_for,
     checks,
     detect,
     machine_from,
     read_host,
+    recording,
     write_recording,
 )
 from wizard.plan import ServeSettings, build_plan
-from wizard.runtime import Runtime, assumed_runtime, find_runtimes, probe
-from wizard.text import one_line, shell_join
+from wizard.runtime import Runtime, assumed_runtime, find_runtimes, interpreter_of, probe
+from wizard.text import shell_join
 
 REHEARSAL_MACHINE = "gb10"
 """The recorded machine a rehearsal takes when none is named."""
@@ -67,36 +70,38 @@ def record_machine(journey: Journey, file: Path) -> Journey:
     return _with_machine(journey, machine_from(save_machine(journey, file)), thorough=True)
 
 
+def dictate_machine(journey: Journey) -> tuple[Journey, bytes]:
+    """Step Machine on this host, and the content of the file that ``save_machine`` would write."""
+    _not_simulated(journey)
+    reading = read_host()
+    return _with_machine(journey, machine_from(reading), thorough=True), recording(reading)
+
+
 def save_machine(journey: Journey, file: Path) -> Reading:
     """Read this host and write it down, redacted, for others to simulate; ``~`` is the home folder.
 
     Raises UsageError for a recorded machine, and for a file that exists or cannot be written.
     """
-    if journey.simulated:
-        raise UsageError(
-            _("A recorded machine cannot be recorded again."),
-            _("Leave --simulate out to record this host, or copy the file you have."),
-        )
-    path = _in_home(file)
+    _not_simulated(journey)
+    path = paths.expanded(file)
     check_destination(path)
     reading = read_host()
     write_recording(reading, path)
     return reading
 
 
+def _not_simulated(journey: Journey) -> None:
+    if journey.simulated:
+        raise UsageError(
+            _("A recorded machine cannot be recorded again."),
+            _("Leave --simulate out to record this host, or copy the file you have."),
+        )
+
+
 def recording_name() -> str:
     """A name in the home folder that no file has yet, to offer for a recording."""
     names = (f"~/machine{number}.json" for number in ("", *(f"-{n}" for n in range(2, 100))))
-    return next((name for name in names if not os.path.lexists(Path(name).expanduser())), "~/machine.json")
-
-
-def _in_home(file: Path) -> Path:
-    try:
-        return file.expanduser()
-    except RuntimeError as error:
-        raise UsageError(
-            _("There is no folder {path}.").format(path=one_line(str(file))), _("Write the path out.")
-        ) from error
+    return next((name for name in names if not os.path.lexists(paths.expanded(name))), "~/machine.json")
 
 
 def _with_machine(journey: Journey, machine: Machine, thorough: bool) -> Journey:
@@ -119,7 +124,22 @@ def find_runtime(journey: Journey) -> Journey:
     working = next((runtime for runtime in found if not runtime.problem), None)
     runtime = working or assumed_runtime(version_for(need(journey.machine)))
     env = {**runtime.env, **journey.answers.runtime.env}
-    return msgspec.structs.replace(journey, runtimes=found, runtime=msgspec.structs.replace(runtime, env=env))
+    return msgspec.structs.replace(
+        journey,
+        runtimes=found,
+        runtime=msgspec.structs.replace(runtime, env=env),
+        checks=_checks_with(journey, runtime),
+    )
+
+
+def _checks_with(journey: Journey, runtime: Runtime) -> tuple[Check, ...]:
+    """The checks of this host, told of the Python in which the vLLM that was found will run."""
+    if journey.simulated or runtime.kind in ("assumed", "container"):
+        return journey.checks
+    python = interpreter_of(runtime.command, {**os.environ, **runtime.env})
+    if python is None:
+        return journey.checks
+    return checked_for(journey.checks, need(journey.machine), str(python))
 
 
 def _runtimes(journey: Journey) -> tuple[Runtime, ...]:
@@ -152,7 +172,7 @@ def _asked_command(journey: Journey) -> tuple[str, ...] | None:
         return wanted.command
     if wanted.path is None:
         return None
-    path = Path(wanted.path).expanduser()
+    path = paths.expanded(wanted.path)
     return (str(path / "bin" / "vllm") if path.is_dir() else str(path),)
 
 
@@ -260,5 +280,5 @@ def _patience_s(choice: Choice) -> float:
     """How long a start may take: longer where vLLM has to download the weights first."""
     pace = catalog.vllm_facts().start_pace
     whole = presence(Order(checkpoint=choice.checkpoint)).state == "whole"
-    missing = 0.0 if whole else choice.weights_gib or 0.0
+    missing = 0.0 if whole else choice.files_gib or 0.0
     return 60 * (pace.patience_minutes + missing / pace.download_gib_per_minute)

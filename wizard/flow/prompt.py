@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import threading
-from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.budget import Limits, limits, output_cap
 from wizard.errors import UsageError
 from wizard.flow.journey import Journey
@@ -67,7 +67,7 @@ def extra_parts(journey: Journey) -> tuple[ExtraPart, ...]:
         return ()
     project = journey.answers.opencode.project
     return extra_prompt(
-        path=opencode_path(journey), project=None if project is None else Path(project).expanduser()
+        path=opencode_path(journey), project=None if project is None else paths.expanded(project)
     )
 
 
@@ -104,7 +104,7 @@ def measure_first_prompt(journey: Journey, cancel: threading.Event) -> Journey:
         binary,
         server=journey.server,
         model=journey.choice.served_model_name if journey.choice else None,
-        cwd=None if project is None else Path(project).expanduser(),
+        cwd=None if project is None else paths.expanded(project),
         cancel=cancel,
     )
     budget = msgspec.structs.replace(journey.answers.budget, extra_prompt_tokens="auto")

@@ -1,4 +1,4 @@
-"""Step Smoke: real requests against the running server, and a look at the GPUs while these keep them busy."""
+"""Step Smoke: real requests against the running server, its speed, and a look at the GPUs meanwhile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ import msgspec
 
 from wizard.flow.journey import Cancelled, Journey, need
 from wizard.flow.serving import key_of
+from wizard.flow.yardstick import judged
+from wizard.http import GivenUpError
 from wizard.i18n import _
 from wizard.machine import Check, watch_load
-from wizard.smoke import SmokeCheck, run_smoke
+from wizard.smoke import SmokeCheck, SmokeReport, Speed, measure_speed, run_smoke
 
 
 def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel: threading.Event) -> Journey:
-    """The live tool-call test. Raises Cancelled when ``cancel`` is set meanwhile.
+    """The live tool-call test and, unless it failed, the speed. Raises Cancelled when ``cancel`` is set.
 
     Of GPUs in this machine that can be stuck at low power the test is the load that shows it.
     """
@@ -28,6 +30,7 @@ def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel:
         watched = pool.submit(watch_load, local, cancel=over) if local is not None else None
         try:
             report = run_smoke(server, api_key=key_of(journey.answers), on_check=on_check, cancel=cancel)
+            report = msgspec.structs.replace(report, speed=_speed(journey, report, cancel))
         finally:
             over.set()
         power = watched.result() if watched is not None else None
@@ -38,6 +41,21 @@ def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel:
         on_check(seen)
         report = msgspec.structs.replace(report, checks=(*report.checks, seen))
     return msgspec.structs.replace(journey, smoke=report)
+
+
+def _speed(journey: Journey, report: SmokeReport, cancel: threading.Event) -> Speed:
+    """How fast the server answers, beside how fast it could; not measured where the test failed."""
+    if report.verdict == "fail":
+        return Speed(ttft_ms=None, decode_tps=None, note=_("Not measured: the smoke test failed."))
+    answers = journey.answers
+    people = answers.budget.concurrency
+    try:
+        reading = measure_speed(
+            report.server, api_key=key_of(answers), streams=people if people > 1 else None, cancel=cancel
+        )
+    except GivenUpError:
+        raise Cancelled(_("The smoke test was stopped.")) from None
+    return judged(journey, reading)
 
 
 def _as_smoke_check(check: Check, ms: float) -> SmokeCheck:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -12,12 +13,13 @@ from packaging.version import InvalidVersion, Version
 from wizard.budget import Budget, BudgetWarning, make_budget
 from wizard.catalog import model, vllm_facts
 from wizard.checkpoint import weight_format
-from wizard.compat import Wishes, choose, choose_best, find_row, matrix, read_config
+from wizard.compat import Wishes, attention_rule, choose, choose_best, find_row, matrix, read_config
 from wizard.errors import UsageError
 from wizard.flow.journey import Journey, need
 from wizard.flow.prompt import first_prompt
 from wizard.i18n import _
-from wizard.memory import EngineSettings
+from wizard.memory import EngineSettings, cache_layout, read_shape
+from wizard.runtime import Runtime
 from wizard.text import one_line
 
 
@@ -73,6 +75,7 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         settings = msgspec.structs.replace(settings, quantization=own_format)
         gpus, tensor, pipeline = machine.gpus, 1, 1
         weights, context, thinks = None, None, question.thinks
+        architecture = shape.architecture if (shape := read_shape(config)) is not None else ""
     else:
         rows = matrix(machine, runtime, settings)
         if question.model is None:
@@ -80,7 +83,7 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         else:
             row = find_row(rows, model(question.model), question.model, question.quantization)
             choice = choose(row, runtime, Wishes())
-        config, weights = choice.config, choice.weights_gib
+        config, weights, architecture = choice.config, choice.weights_gib, choice.architecture
         context, thinks = choice.context, choice.thinks
         gpus = tuple(gpu for gpu in machine.gpus if gpu.index in choice.gpus)
         tensor, pipeline = choice.tensor_parallel_size, choice.pipeline_parallel_size
@@ -106,7 +109,30 @@ def compute_budget(journey: Journey, question: BudgetQuestion) -> Budget:
         available_kv_gib=question.available_kv_gib,
         kv_cache_memory_bytes=None if given is None else _bytes(given),
     )
+    capability = min((gpu.capability for gpu in gpus if gpu.compute_capability), default=None)
+    if capability is not None:
+        found = _with_cache_type(found, config, architecture, capability, runtime, settings)
     return _with_warnings(found, settings, len(machine.gpus))
+
+
+def _with_cache_type(
+    found: Budget,
+    config: Mapping[str, object],
+    architecture: str,
+    capability: int,
+    runtime: Runtime,
+    settings: EngineSettings,
+) -> Budget:
+    """A KV cache that no kernel of vLLM can hold on this GPU refuses the figures."""
+    own = msgspec.structs.replace(runtime, version=settings.vllm_version)
+    reasons = attention_rule(cache_layout(config), architecture, capability, own, settings.kv_cache_dtype)
+    refusing = [
+        BudgetWarning(code=reason.code, text=reason.text, refuses=True)
+        for reason in reasons
+        if reason.refuses
+    ]
+    limits = msgspec.structs.replace(found.opencode, warnings=(*refusing, *found.opencode.warnings))
+    return msgspec.structs.replace(found, opencode=limits)
 
 
 def _with_warnings(found: Budget, settings: EngineSettings, gpus: int) -> Budget:

@@ -23,7 +23,7 @@ def find_recipes(journey: Journey, into: Path | None = None) -> Offer:
     ``into`` is the folder its environment is made in; without it the home. Nothing is changed.
     """
     machine = need(journey.machine)
-    base = recipe.home_of(machine) if into is None else into.expanduser().absolute()
+    base = recipe.home_of(machine) if into is None else paths.expanded(into).absolute()
     model = catalog.find_model(journey.answers.model.id or "")
     return recipe.offer(
         machine,
@@ -38,7 +38,7 @@ def save_script(wanted: Recipe, found: Offer, file: Path) -> None:
     """Write a recipe as a script. Raises RefusedError when there is none, UsageError for a foreign file."""
     if not wanted.steps:
         raise RefusedError(wanted.title, wanted.why)
-    file = file.expanduser()
+    file = paths.expanded(file)
     if file.exists() and not _is_ours(file):
         raise UsageError(
             _("{path} exists and is not a script of this program.").format(path=file),

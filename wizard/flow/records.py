@@ -16,10 +16,11 @@ from wizard.flow.places import prepare, receipt_path
 from wizard.flow.readback import measurement
 from wizard.i18n import _
 from wizard.opencode import undo_change
-from wizard.receipt import Measurement, Receipt, Undo
+from wizard.receipt import Measurement, Receipt, Undo, Verdict
 from wizard.text import covered_env, is_secret_name
 
 _MEASUREMENTS = 50
+_VERDICTS = 20
 """Kept at most, the oldest go first."""
 
 
@@ -46,9 +47,23 @@ def save_progress(journey: Journey, *, finished: bool = False) -> Receipt:
         results=_results(journey),
         undo=_undo_with(before, journey),
         measurements=_measurements_with(() if earlier is None else earlier.measurements, journey),
+        verdicts=_verdicts_with(() if earlier is None else earlier.verdicts, journey),
     )
     receipt.save(made, file)
     return made
+
+
+def keep_verdict(journey: Journey) -> None:
+    """Keep what the smoke test of a journey came to, whatever else the receipt holds. Raises UsageError."""
+    journey = prepare(journey)
+    file = receipt_path(journey)
+    kept, _aside = receipt.load(file)
+    if kept is None:
+        answers = msgspec.to_builtins(_without_secrets(journey.answers))
+        step = Step.SMOKE.value
+        kept = Receipt(created=receipt.now(), step=step, finished=True, answers=answers)
+    verdicts = _verdicts_with(kept.verdicts, journey)
+    receipt.save(msgspec.structs.replace(kept, verdicts=verdicts), file)
 
 
 def finish(journey: Journey) -> Receipt:
@@ -110,7 +125,15 @@ def _undo_with(before: tuple[Undo, ...], journey: Journey) -> tuple[Undo, ...]:
     the user had. Where the user changed it in between, both entries stay.
     """
     change = journey.change
-    if change is None or not change.written:
+    if change is None:
+        return before
+    beside = tuple(
+        Undo(kind="file", path=file.path, sha256_after=file.sha256)
+        for file in change.beside
+        if file.written and file.before is None
+    )
+    before = (*before, *(entry for entry in beside if entry not in before))
+    if not change.written:
         return before
     entry = Undo(kind="file", path=change.path, backup=change.backup, sha256_after=change.sha256_after)
     if any(known == entry for known in before):
@@ -132,6 +155,34 @@ def _measurements_with(before: tuple[Measurement, ...], journey: Journey) -> tup
         return before
     kept = [entry for entry in before if entry.fingerprint != made.fingerprint]
     return (*kept, made)[-_MEASUREMENTS:]
+
+
+def verdict_here(journey: Journey) -> Verdict | None:
+    """What the smoke test of this very journey came to."""
+    report = journey.smoke
+    if report is None:
+        return None
+    server, speed = report.server, report.speed
+    failed = next((check for check in report.checks if check.required and check.status == "fail"), None)
+    return Verdict(
+        base_url=server.base_url,
+        model=server.model,
+        verdict=report.verdict,
+        tested=receipt.now(),
+        failed="" if failed is None else f"{failed.title}: {failed.detail}",
+        hint="" if failed is None else failed.hint,
+        decode_tps=speed.decode_tps,
+        roofline_tps=speed.roofline_tps,
+    )
+
+
+def _verdicts_with(before: tuple[Verdict, ...], journey: Journey) -> tuple[Verdict, ...]:
+    """The verdicts so far, with this journey's in the place of an earlier one of the same served model."""
+    made = verdict_here(journey)
+    if made is None:
+        return before
+    kept = [entry for entry in before if (entry.base_url, entry.model) != (made.base_url, made.model)]
+    return (*kept, made)[-_VERDICTS:]
 
 
 def _without_secrets(answers: Answers) -> Answers:
@@ -158,11 +209,22 @@ def _results(journey: Journey) -> dict[str, object]:
         "cache_tokens": lambda: journey.figures.cache_tokens if journey.figures else None,
         "max_model_len": lambda: journey.server.max_model_len if journey.server else None,
         "smoke": lambda: journey.smoke.verdict if journey.smoke else None,
+        "speed": lambda: _speed(journey),
+        "tuning": lambda: msgspec.to_builtins(journey.tuning) or None,
         "opencode_config": lambda: journey.change.path if journey.change else None,
         "opencode_model": lambda: journey.change.model if journey.change else None,
         "proof": lambda: journey.proof.status if journey.proof else None,
     }
     return {name: value for name, fact in facts.items() if (value := fact()) is not None}
+
+
+def _speed(journey: Journey) -> dict[str, object] | None:
+    """The figures that were measured, and their limit."""
+    if journey.smoke is None:
+        return None
+    names = ("ttft_ms", "prompt_tokens", "prefill_tps", "decode_tps", "roofline_tps", "share")
+    found = {name: getattr(journey.smoke.speed, name) for name in names}
+    return {name: value for name, value in found.items() if value is not None} or None
 
 
 def _weights(journey: Journey) -> dict[str, object] | None:

@@ -138,7 +138,7 @@ def _candidate(row: Row, found: Presence) -> Candidate:
     return Candidate(
         row=row,
         on_disk=found,
-        download_gib=missing_gib(row.weights_gib, found) if is_hub_id(row.checkpoint) else 0.0,
+        download_gib=missing_gib(row.files_gib, found) if is_hub_id(row.checkpoint) else 0.0,
         words=" ".join(words).lower(),
     )
 
@@ -153,6 +153,7 @@ def _outside(choice: Choice) -> Row:
         checkpoint=choice.checkpoint,
         quantization=choice.quantization,
         weights_gib=choice.weights_gib or 0.0,
+        download_gib=choice.download_gib,
         fits=not refused,
         max_context=None,
         parser=choice.parser,

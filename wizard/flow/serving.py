@@ -25,6 +25,7 @@ from wizard.flow.places import prepare, rehearsed, runs_dir
 from wizard.flow.prompt import limits_here
 from wizard.flow.readback import comparison, with_figures
 from wizard.flow.weights import LaunchEvent, bring_weights
+from wizard.flow.yardstick import rehearsed_pace
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
 from wizard.serve import (
@@ -68,7 +69,7 @@ def launch(journey: Journey, emit: Callable[[LaunchEvent], None], cancel: thread
     journey = prepare(journey)
     started = plan
     if journey.simulated:
-        started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault)
+        started = rehearsed(plan, REHEARSAL_PACE_S, journey.answers.start.fault, rehearsed_pace(journey))
     run = _alive_run(journey, started)
     if run is None:
         journey = bring_weights(journey, emit, cancel)

@@ -18,11 +18,12 @@ from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
 from wizard.flow.qualify import smoke_test
 from wizard.flow.selection import missing_gib
+from wizard.flow.tuning import TuningEvent, tunable, tune
 from wizard.flow.weights import order_of
 from wizard.i18n import N_, _
 from wizard.opencode import Proof
 from wizard.receipt import Receipt
-from wizard.smoke import SmokeCheck
+from wizard.smoke import SmokeCheck, Speed
 
 
 class StepEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="step"):
@@ -65,6 +66,12 @@ class CheckEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", t
     """A smoke check came in."""
 
     check: SmokeCheck
+
+
+class SpeedEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="speed"):
+    """How fast the server answered, beside how fast it could."""
+
+    speed: Speed
 
 
 class ConfigEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="configuration"):
@@ -138,7 +145,7 @@ def chosen(journey: Journey) -> ChosenEvent:
         max_model_len=journey.budget.max_model_len if journey.budget else None,
         limits={name: getattr(need(plan.limits), name) for name in ("context", "input", "output")},
         weights_gib=choice.weights_gib,
-        download_gib=0.0 if nothing else choice.weights_gib and missing_gib(choice.weights_gib, found),
+        download_gib=0.0 if nothing else choice.files_gib and missing_gib(choice.files_gib, found),
         free_disk_gib=next((disk.free_gib for disk in machine.disks if disk.purpose == "models"), None),
         start_minutes=start_minutes(choice.weights_gib),
         reasons=choice.reasons,
@@ -171,7 +178,7 @@ def run_setup(
         )
     if answers.start.mode == "connect":
         emit(StepEvent(step=Step.START.value, title=_(TITLES[Step.START])))
-        return _prove_and_write(serving.connect(journey), emit, cancel, dry_run)
+        return _write(_proved(serving.connect(journey), emit, cancel), emit, cancel, dry_run)
     journey = choose_for_me(journey, emit)
     summary = chosen(journey)
     emit(summary)
@@ -195,7 +202,8 @@ def run_setup(
 
     journey = cure.bring_up(journey, emit, test, cancel, prove=not answers.smoke.skip)
     try:
-        journey = _prove_and_write(journey, emit, cancel, dry_run)
+        journey = _proved(journey, emit, cancel)
+        journey = _write(journey, emit, cancel, dry_run)
     except BaseException:
         if journey.started_here:
             serving.stop_server(journey)
@@ -207,17 +215,41 @@ def run_setup(
 
 def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
     emit(StepEvent(step=Step.SMOKE.value, title=_(TITLES[Step.SMOKE])))
-    return smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    journey = smoke_test(journey, lambda check: emit(CheckEvent(check=check)), cancel)
+    emit(SpeedEvent(speed=need(journey.smoke).speed))
+    records.keep_verdict(journey)
+    return journey
 
 
-def _prove_and_write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
-    """From a running server to a proved configuration and the final receipt."""
-    answers = journey.answers
-    if answers.smoke.skip:
-        journey = msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
+def _tuned(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+    """The journey after tuning, where the answers ask for it and there is something to try."""
+    if not journey.answers.smoke.tune:
+        return journey
+    if not tunable(journey):
+        emit(NoteEvent(text=_("Nothing to tune: no option costs speed, or this server is not ours to stop.")))
+        return journey
+    tuned = tune(journey, lambda happened: emit(_as_event(happened)), cancel, leave=cancel)
+    emit(SpeedEvent(speed=need(tuned.smoke).speed))
+    return tuned
+
+
+def _as_event(happened: TuningEvent) -> object:
+    return CheckEvent(check=happened) if isinstance(happened, SmokeCheck) else happened
+
+
+def _proved(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+    """The live test of a running server, unless the answers leave it out; then tuning, if they ask for it."""
+    if journey.answers.smoke.skip:
         emit(NoteEvent(text=_("The smoke test was skipped: nothing proves that tool calls work.")))
-    elif journey.smoke is None:
+        return msgspec.structs.replace(journey, skipped=(*journey.skipped, Step.SMOKE))
+    if journey.smoke is None:
         journey = _tested(journey, emit, cancel)
+    return _tuned(journey, emit, cancel)
+
+
+def _write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool) -> Journey:
+    """From a tested server to a proved configuration and the final receipt."""
+    answers = journey.answers
     emit(StepEvent(step=Step.OPENCODE.value, title=_(TITLES[Step.OPENCODE])))
     journey = client.plan_configuration(journey)
     change = need(journey.change)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.adopt import adopt
 from wizard.catalog import Symptom, symptoms
 from wizard.child import Outcome, run_child
@@ -101,7 +102,7 @@ def diagnose(
     reader = _LOGS.get(kind)
     if source != "-" and (reader is None or Path(source).exists()):
         return diagnose_file(
-            Path(source).expanduser(),
+            paths.expanded(source),
             plan=known,
             machine=machine,
             vllm_version=vllm_version,

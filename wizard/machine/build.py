@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from wizard.catalog import GpuModel, gpu_by_name
+from wizard.machine.capability import normal_capability
 from wizard.machine.questions import NO_ANSWER
 from wizard.machine.topology import nvlink_groups
 from wizard.machine.types import (
@@ -23,7 +24,7 @@ from wizard.machine.types import (
     SystemReading,
 )
 from wizard.machine.visible import hidden_gpus
-from wizard.text import one_line
+from wizard.text import inert, one_line
 
 _DEAD = {
     NO_ANSWER: "gpu-no-answer",
@@ -36,8 +37,7 @@ _DEAD = {
 def machine_from(reading: Reading, simulated: str | None = None) -> Machine:
     """The machine a reading describes; ``simulated`` is the name under which it was recorded.
 
-    Raises ValueError for a compute capability that is none (a machine file is checked for it when read), and
-    CorruptDataError when the user's own GPU table cannot be read.
+    Raises CorruptDataError when the user's own GPU table cannot be read.
     """
     memory = msgspec.structs.replace(
         reading.memory, available_mib=min(reading.memory.available_mib, reading.memory.total_mib)
@@ -66,28 +66,14 @@ def machine_from(reading: Reading, simulated: str | None = None) -> Machine:
         problems=tuple(one_line(problem) for problem in reading.problems),
         system=_inert_system(reading.system),
         cards=None if reading.cards is None else tuple(_inert_card(card) for card in reading.cards),
-        visible_devices=None if reading.visible_devices is None else one_line(reading.visible_devices),
+        visible_devices=None if reading.visible_devices is None else inert(reading.visible_devices),
         simulated=simulated,
     )
 
 
-def normal_capability(value: str | float | tuple[int, int]) -> str:
-    """A compute capability as NVIDIA writes it (``12.1``), from text, number or pair. Raises ValueError."""
-    if isinstance(value, tuple):
-        text = "{}.{}".format(*value)
-    elif isinstance(value, str):
-        text = value.strip()
-    else:
-        text = f"{value:.1f}" if round(value, 1) == value else str(value)
-    if not re.fullmatch(r"[1-9]\d?\.\d", text, re.ASCII):
-        raise ValueError(text)
-    return text
-
-
 def _gpu(reading: GpuReading, memory: MemoryReading) -> Gpu:
     model = gpu_by_name(reading.name, reading.memory_mib) if reading.name else None
-    stated = reading.compute_capability
-    capability = normal_capability(stated) if stated else model.compute_capability if model else ""
+    capability = _stated_capability(reading) or (model.compute_capability if model else "")
     dead = _dead(reading)
     unified = dead is None and _is_unified(reading, model)
     if dead is not None:
@@ -115,8 +101,17 @@ def _gpu(reading: GpuReading, memory: MemoryReading) -> Gpu:
         power_limit_w=reading.power_limit_w,
         mig=reading.mig,
         processes=tuple(_inert_process(process) for process in reading.processes),
+        unread=tuple(one_line(fact) for fact in reading.unread),
         state=_inert_state(reading.state),
     )
+
+
+def _stated_capability(reading: GpuReading) -> str:
+    """The capability the reading states; empty where it states none, or something that is none."""
+    try:
+        return normal_capability(reading.compute_capability) if reading.compute_capability else ""
+    except ValueError:
+        return ""
 
 
 def _is_unified(reading: GpuReading, model: GpuModel | None) -> bool:

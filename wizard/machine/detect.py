@@ -13,7 +13,7 @@ from wizard.machine.recorded import load_machine
 from wizard.machine.smi import ask_smi
 from wizard.machine.system import read_system
 from wizard.machine.types import Machine, NvmlReading, Reading
-from wizard.text import one_line
+from wizard.text import inert, one_line
 
 
 def detect(simulate: str | None = None) -> Machine:
@@ -40,6 +40,7 @@ def read_host() -> Reading:
     container = host.container()
     # From inside a container nobody pulls another one.
     images = () if container else image_disks()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     return Reading(
         hostname=one_line(platform.node()) or None,
         arch=platform.machine(),
@@ -57,7 +58,7 @@ def read_host() -> Reading:
         shm=host.shm(),
         system=read_system(),
         cards=cards,
-        visible_devices=os.environ.get("CUDA_VISIBLE_DEVICES"),
+        visible_devices=None if visible is None else inert(visible),
         problems=problems,
     )
 

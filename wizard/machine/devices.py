@@ -10,9 +10,19 @@ from typing import Any
 
 import msgspec
 
-from wizard.machine.questions import NO_ANSWER, Questions, error_name, plain_text
+from wizard.machine.capability import normal_capability
+from wizard.machine.questions import (
+    NO_ANSWER,
+    Questions,
+    count,
+    error_name,
+    first_flag,
+    itself,
+    plain_text,
+    watts,
+)
 from wizard.machine.state import read_state
-from wizard.machine.types import GpuProcess, GpuReading, NvmlReading
+from wizard.machine.types import LINKS, PROCESSES, GpuProcess, GpuReading, NvmlReading
 
 _INIT_PROBLEMS = {
     "LibraryNotFound": "nvml-library-not-found",
@@ -31,6 +41,10 @@ _P2P_REASONS = {
     5: "not-supported",
 }
 """NVML_P2P_STATUS_* but OK and UNKNOWN."""
+_MOST_GPUS = 4096
+"""More is no number of GPUs: it would take the deadline to note that none of them answers."""
+_NO_LINKS = "NotSupported"
+"""How a GPU without NVLink answers the question for its links."""
 _NO_MORE_LINKS = ("FunctionNotFound", "GpuIsLost")
 """Errors after which the other links need not be asked."""
 
@@ -43,28 +57,26 @@ def snapshots(nvml: Any) -> Iterator[NvmlReading]:
     """
     try:
         nvml.nvmlInit()
-    except nvml.NVMLError as error:
+    except Exception as error:  # noqa: BLE001 - however NVML fails to start, that is the answer
         yield NvmlReading(problems=(_INIT_PROBLEMS.get(error_name(error), "nvml-unknown"),))
         return
     system = Questions(nvml)
-    driver = system.ask("driver", "nvmlSystemGetDriverVersion")
-    cuda = system.ask("cuda", "nvmlSystemGetCudaDriverVersion")
-    count = system.ask("gpus", "nvmlDeviceGetCount")
+    number = system.ask("gpus", "nvmlDeviceGetCount", read=_number_of_gpus)
     reading = NvmlReading(
-        driver=None if driver is None else plain_text(driver),
-        cuda=None if cuda is None else f"{cuda // 1000}.{cuda % 1000 // 10}",
-        gpus=tuple(_unread(index, NO_ANSWER) for index in range(count or 0)),
-        problems=("nvml-unknown",) if count is None else ("nvml-no-devices",) if count == 0 else (),
+        driver=system.ask("driver", "nvmlSystemGetDriverVersion", read=plain_text),
+        cuda=system.ask("cuda", "nvmlSystemGetCudaDriverVersion", read=_cuda_version),
+        gpus=tuple(_unread(index, NO_ANSWER) for index in range(number or 0)),
+        problems=("nvml-unknown",) if number is None else ("nvml-no-devices",) if number == 0 else (),
     )
     yield reading
     handles: dict[int, object] = {}
-    for index in range(count or 0):
-        handle = system.ask(f"device {index}", "nvmlDeviceGetHandleByIndex", index)
+    for index in range(number or 0):
+        handle = system.ask(f"device {index}", "nvmlDeviceGetHandleByIndex", index, read=itself)
         if handle is None:
             gpu = _unread(index, system.errors[f"device {index}"])
         else:
             handles[index] = handle
-            gpu = _read_gpu(nvml, index, handle)
+            gpu = _read_gpu(nvml, index, handle, alone=number == 1)
         reading = _with_gpu(reading, gpu)
         yield reading
     if len(handles) > 1:
@@ -79,40 +91,73 @@ def _unread(index: int, error: str) -> GpuReading:
     return GpuReading(index=index, name="", errors={"device": error})
 
 
+def _number_of_gpus(answer: Any) -> int:
+    number = count(answer)
+    if number > _MOST_GPUS:
+        raise ValueError(number)
+    return number
+
+
+def _cuda_version(answer: Any) -> str:
+    version = count(answer)
+    return f"{version // 1000}.{version % 1000 // 10}"
+
+
 def _with_gpu(reading: NvmlReading, gpu: GpuReading) -> NvmlReading:
     gpus = tuple(gpu if known.index == gpu.index else known for known in reading.gpus)
     return msgspec.structs.replace(reading, gpus=gpus)
 
 
-def _read_gpu(nvml: Any, index: int, handle: object) -> GpuReading:
-    """Every fact of one GPU. A memory total of 0 counts as unknown."""
+def _read_gpu(nvml: Any, index: int, handle: object, alone: bool) -> GpuReading:
+    """Every fact of one GPU but its links, which are read last and matter where it is not ``alone``."""
     device = Questions(nvml, handle)
-    name = device.ask("name", "nvmlDeviceGetName")
-    uuid = device.ask("uuid", "nvmlDeviceGetUUID")
-    pci = device.ask("bus_id", "nvmlDeviceGetPciInfo")
-    capability = device.ask("compute_capability", "nvmlDeviceGetCudaComputeCapability")
-    memory = device.ask("memory_mib", "nvmlDeviceGetMemoryInfo")
-    display = device.ask("display_active", "nvmlDeviceGetDisplayActive")
-    power_mw = device.ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit")
-    mig = device.ask("mig", "nvmlDeviceGetMigMode")
-    computing = device.ask("processes", "nvmlDeviceGetComputeRunningProcesses")
-    drawing = device.ask("processes", "nvmlDeviceGetGraphicsRunningProcesses")
-    running = {process.pid: process for process in (*(drawing or ()), *(computing or ()))}
-    known = memory is not None and memory.total > 0
+    total, free = device.ask("memory_mib", "nvmlDeviceGetMemoryInfo", read=_memory) or (None, None)
+    computing = device.ask("processes", "nvmlDeviceGetComputeRunningProcesses", read=_running)
+    drawing = device.ask("processes", "nvmlDeviceGetGraphicsRunningProcesses", read=_running)
+    running = {**(drawing or {}), **(computing or {})}
     return GpuReading(
         index=index,
-        name=plain_text(name),
-        uuid=plain_text(uuid),
-        bus_id="" if pci is None else plain_text(pci.busId),
-        compute_capability=None if capability is None else "{}.{}".format(*capability),
-        memory_mib=memory.total // _MIB if known else None,
-        memory_free_mib=memory.free // _MIB if known else None,
-        display_active=None if display is None else bool(display),
-        power_limit_w=None if power_mw is None else power_mw / 1000,
-        mig=mig is not None and mig[0] == 1,
-        processes=tuple(_process(nvml, process) for process in running.values()),
+        name=device.ask("name", "nvmlDeviceGetName", read=plain_text) or "",
+        uuid=device.ask("uuid", "nvmlDeviceGetUUID", read=plain_text) or "",
+        bus_id=device.ask("bus_id", "nvmlDeviceGetPciInfo", read=_bus_id) or "",
+        compute_capability=device.ask(
+            "compute_capability",
+            "nvmlDeviceGetCudaComputeCapability",
+            read=lambda pair: normal_capability(tuple(pair)),
+        ),
+        memory_mib=total,
+        memory_free_mib=free,
+        display_active=device.ask(
+            "display_active", "nvmlDeviceGetDisplayActive", read=lambda state: count(state) > 0
+        ),
+        power_limit_w=device.ask("power_limit_w", "nvmlDeviceGetEnforcedPowerLimit", read=watts),
+        mig=device.ask("mig", "nvmlDeviceGetMigMode", read=first_flag) or False,
+        processes=tuple(_process(nvml, pid, used) for pid, used in running.items()),
+        unread=(*(() if alone else (LINKS,)), *((PROCESSES,) if computing is None else ())),
         errors=device.errors,
     )
+
+
+def _bus_id(pci: Any) -> str:
+    return plain_text(pci.busId)
+
+
+def _memory(memory: Any) -> tuple[int, int] | None:
+    """Total and free MiB; None where the total is 0, which counts as unknown."""
+    total, free = count(memory.total), count(memory.free)
+    return (total // _MIB, free // _MIB) if total else None
+
+
+def _running(processes: Any) -> dict[int, int | None]:
+    """MiB by process id, None where it is hidden, as it is from other users, in containers and under WSL."""
+    return {count(process.pid): _used(process) for process in processes}
+
+
+def _used(process: Any) -> int | None:
+    try:
+        return count(process.usedGpuMemory) // _MIB
+    except (TypeError, ValueError):
+        return None
 
 
 def _with_state(nvml: Any, gpu: GpuReading, handle: object) -> GpuReading:
@@ -126,13 +171,9 @@ def _with_state(nvml: Any, gpu: GpuReading, handle: object) -> GpuReading:
     )
 
 
-def _process(nvml: Any, process: Any) -> GpuProcess:
-    """Name and memory are hidden from other users, in containers and under WSL."""
-    name = Questions(nvml).ask("name", "nvmlSystemGetProcessName", process.pid)
-    used = process.usedGpuMemory
-    return GpuProcess(
-        pid=process.pid, name=PurePath(plain_text(name)).name, used_mib=None if used is None else used // _MIB
-    )
+def _process(nvml: Any, pid: int, used_mib: int | None) -> GpuProcess:
+    name = Questions(nvml).ask("name", "nvmlSystemGetProcessName", pid, read=plain_text)
+    return GpuProcess(pid=pid, name=PurePath(name or "").name, used_mib=used_mib)
 
 
 def _with_links(nvml: Any, reading: NvmlReading, handles: Mapping[int, object]) -> NvmlReading:
@@ -146,17 +187,23 @@ def _with_links(nvml: Any, reading: NvmlReading, handles: Mapping[int, object]) 
     counts = {index: _count_links(device, nvml, by_bus) for index, device in devices.items()}
     links: dict[int, dict[str, int]] = {index: {} for index in handles}
     blocked: dict[int, dict[str, str]] = {index: {} for index in handles}
+    uncounted = {
+        index for index, device in devices.items() if device.errors.get(LINKS, _NO_LINKS) != _NO_LINKS
+    }
+    unread: set[int] = set()
     for a, b in combinations(handles, 2):
         (direct_a, switched_a), (direct_b, switched_b) = counts[a], counts[b]
-        count = max(direct_a[b], direct_b[a], min(switched_a, switched_b))
+        number = max(direct_a[b], direct_b[a], min(switched_a, switched_b))
         status = devices[a].ask(
-            "links", "nvmlDeviceGetP2PStatus", handles[b], nvml.NVML_P2P_CAPS_INDEX_NVLINK
+            LINKS, "nvmlDeviceGetP2PStatus", handles[b], nvml.NVML_P2P_CAPS_INDEX_NVLINK, read=count
         )
         if status is not None:
-            count = max(count, 1) if status == nvml.NVML_P2P_STATUS_OK else 0
-        if count:
-            links[a][str(b)] = links[b][str(a)] = count
-        reach = devices[a].ask("blocked_peers", "nvmlDeviceGetP2PStatus", handles[b], _P2P_READ)
+            number = max(number, 1) if status == nvml.NVML_P2P_STATUS_OK else 0
+        elif not number:
+            unread |= uncounted & {a, b}
+        if number:
+            links[a][str(b)] = links[b][str(a)] = number
+        reach = devices[a].ask("blocked_peers", "nvmlDeviceGetP2PStatus", handles[b], _P2P_READ, read=count)
         if reach in _P2P_REASONS:
             blocked[a][str(b)] = blocked[b][str(a)] = _P2P_REASONS[reach]
     for index, device in devices.items():
@@ -164,6 +211,7 @@ def _with_links(nvml: Any, reading: NvmlReading, handles: Mapping[int, object]) 
         complete = msgspec.structs.replace(
             gpu,
             links=links[index],
+            unread=tuple(fact for fact in gpu.unread if fact != LINKS or index in unread),
             state=msgspec.structs.replace(gpu.state, blocked_peers=blocked[index]),
             errors={**gpu.errors, **device.errors},
         )
@@ -179,20 +227,20 @@ def _count_links(device: Questions, nvml: Any, by_bus: Mapping[str, int]) -> tup
     direct: Counter[int] = Counter()
     switched = 0
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
-        active = device.ask("links", "nvmlDeviceGetNvLinkState", link)
-        if active is None and device.errors["links"] == "InvalidArgument":
-            del device.errors["links"]
+        active = device.ask(LINKS, "nvmlDeviceGetNvLinkState", link, read=count)
+        if active is None and device.errors[LINKS] == "InvalidArgument":
+            del device.errors[LINKS]
             break
-        if active is None and device.errors["links"] in _NO_MORE_LINKS:
+        if active is None and device.errors[LINKS] in _NO_MORE_LINKS:
             break
         if not active:
             continue
-        kind = device.ask("links", "nvmlDeviceGetNvLinkRemoteDeviceType", link)
+        kind = device.ask(LINKS, "nvmlDeviceGetNvLinkRemoteDeviceType", link, read=count)
         if kind == nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
             switched += 1
             continue
-        remote = device.ask("links", "nvmlDeviceGetNvLinkRemotePciInfo", link)
-        peer = None if remote is None else by_bus.get(plain_text(remote.busId).lower())
+        remote = device.ask(LINKS, "nvmlDeviceGetNvLinkRemotePciInfo", link, read=_bus_id)
+        peer = None if remote is None else by_bus.get(remote.lower())
         if peer is not None:
             direct[peer] += 1
     return direct, switched

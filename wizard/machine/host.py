@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
+from wizard.errors import UsageError
 from wizard.machine.mounts import mount_of
 from wizard.machine.types import Disk, MemoryReading
 from wizard.text import one_line
@@ -110,8 +112,12 @@ def within_cgroup(host: MemoryReading, root: Path = _ROOT) -> MemoryReading:
 
 
 def disks(environ: Mapping[str, str] = os.environ) -> tuple[Disk, ...]:
-    """Room where an installation writes: the models, the home folder, temporary files."""
-    places = {"models": models_folder(environ), "home": Path("~").expanduser()}
+    """Room where an installation writes: models, home, temporary files; those that this user has."""
+    places = {}
+    with contextlib.suppress(UsageError):
+        places["models"] = models_folder(environ)
+    with contextlib.suppress(UsageError):
+        places["home"] = paths.home()
     with contextlib.suppress(OSError):
         places["temporary"] = Path(tempfile.gettempdir())
     found = (room(purpose, path) for purpose, path in places.items())
@@ -125,11 +131,14 @@ def shm(root: Path = _ROOT) -> Disk | None:
 
 
 def models_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where huggingface_hub keeps models, by its own rules (environment variables of its documentation)."""
+    """Where huggingface_hub keeps models, by its own rules (environment variables of its documentation).
+
+    Raises UsageError where that is in a home folder which this user does not have.
+    """
     cache = environ.get("XDG_CACHE_HOME") or "~/.cache"
     home = environ.get("HF_HOME") or f"{cache}/huggingface"
     hub = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE") or f"{home}/hub"
-    return Path(os.path.expandvars(hub)).expanduser()
+    return paths.expanded(os.path.expandvars(hub))
 
 
 def room(purpose: str, path: Path, assumed: bool = False) -> Disk | None:

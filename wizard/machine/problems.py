@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from wizard.catalog import DriverPackage, host_facts
 from wizard.i18n import N_, _
+from wizard.machine.smi import DEADLINE_S
 from wizard.machine.types import Machine
 
 
@@ -18,7 +20,7 @@ class Explanation(msgspec.Struct, frozen=True):
 _TEXTS = {
     "nvml-library-not-found": (
         N_("No NVIDIA driver is installed here: its library NVML was not found."),
-        N_("Install the driver (on Ubuntu: sudo ubuntu-drivers install) and restart the machine."),
+        N_("Install the driver as {guide} says for this system, and restart the machine."),
     ),
     "nvml-driver-not-loaded": (
         N_("The NVIDIA driver is installed, but its kernel module is not loaded."),
@@ -47,6 +49,10 @@ _TEXTS = {
         N_("The NVIDIA driver answered with an unknown error."),
         N_("Try nvidia-smi and look for NVRM lines in the kernel's log (sudo dmesg | grep NVRM)."),
     ),
+    "smi-timeout": (
+        N_("nvidia-smi did not answer within {seconds} seconds: a driver is installed, but stuck."),
+        N_("Look for Xid in the kernel's log (sudo dmesg | grep Xid), then restart the machine."),
+    ),
     "gpus-from-nvidia-smi": (
         N_("The GPUs were read with nvidia-smi, because NVML could not be asked: NVLink is not known."),
         N_("Look for a second libnvidia-ml.so.1 on LD_LIBRARY_PATH: ldconfig -p | grep nvidia-ml"),
@@ -73,8 +79,8 @@ _TEXTS = {
     "card-without-driver": (
         N_("An NVIDIA card is there, but no driver is bound to it."),
         N_(
-            "Install NVIDIA's driver (on Ubuntu: sudo ubuntu-drivers install); if it is installed, see why "
-            "its module is not loaded: dkms status; mokutil --sb-state. Then restart."
+            "If NVIDIA's driver is installed, see why its module is not loaded: dkms status; "
+            "mokutil --sb-state."
         ),
     ),
     "gpu-compute-prohibited": (
@@ -155,8 +161,21 @@ def explain_problem(code: str, machine: Machine) -> Explanation:
             return Explanation(meaning, _("Look at nvidia-smi for this GPU."))
         return Explanation(code, "")
     meaning, hint = _TEXTS[code]
+    package = _package(machine)
+    if code == "nvml-library-not-found" and package is not None:
+        hint = N_("Install the driver and restart the machine: {command} (what it needs first: {guide}).")
     if machine.wsl:
         hint = _UNDER_WSL.get(code, hint)
     if machine.container:
         hint = _IN_CONTAINER.get(code, hint)
-    return Explanation(_(meaning), _(hint))
+    words = {"guide": host_facts().driver_guide, "command": package.command if package else ""}
+    return Explanation(_(meaning).format(seconds=f"{DEADLINE_S:.0f}"), _(hint).format(**words))
+
+
+def _package(machine: Machine) -> DriverPackage | None:
+    """How the driver is installed on this family of distributions."""
+    name = machine.os.lower()
+    return next(
+        (package for package in host_facts().driver_package if any(mark in name for mark in package.marks)),
+        None,
+    )

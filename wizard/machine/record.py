@@ -52,13 +52,18 @@ def check_destination(path: Path) -> None:
         )
 
 
-def write_recording(reading: Reading, path: Path) -> MachineFile:
-    """The reading, redacted, as a machine file that ``load_machine`` reads; whole or not at all.
+def write_recording(reading: Reading, path: Path) -> None:
+    """Write the reading, redacted, as a machine file that ``load_machine`` reads; whole or not at all.
 
     Raises UsageError when the file exists or cannot be written.
     """
     check_destination(path)
-    recording = MachineFile(
+    write_atomic(path, recording(reading), mode=0o644)
+
+
+def recording(reading: Reading) -> bytes:
+    """The content of the machine file that gives the reading away, redacted."""
+    content = MachineFile(
         machine=redacted(reading),
         provenance=Provenance(
             description=f"Recorded by its owner with vllm-opencode {__version__}.",
@@ -67,8 +72,7 @@ def write_recording(reading: Reading, path: Path) -> MachineFile:
             source="vllm-opencode detect --record",
         ),
     )
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(recording), indent=2) + b"\n", mode=0o644)
-    return recording
+    return msgspec.json.format(msgspec.json.encode(content), indent=2) + b"\n"
 
 
 def redacted(reading: Reading) -> Reading:

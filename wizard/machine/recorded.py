@@ -11,7 +11,8 @@ import msgspec
 
 from wizard.errors import CorruptDataError, UnknownNameError, UsageError
 from wizard.i18n import _
-from wizard.machine.build import machine_from, normal_capability
+from wizard.machine.build import machine_from
+from wizard.machine.capability import normal_capability
 from wizard.machine.types import Machine, MachineFile, Reading
 from wizard.text import one_line
 

@@ -21,16 +21,13 @@ _ATTRIBUTES = 4
 def read_system(root: Path = _ROOT) -> SystemReading:
     """Everything that can be read; what cannot stays None."""
     library, version = platform.libc_ver()
-    soft, hard, locked = _limits()
     module = _text(root / "sys/module/nvidia/version")
     return SystemReading(
         glibc=version if library == "glibc" and version else None,
         secure_boot=_secure_boot(root),
         iommu=_iommu(root),
         overcommit=_number(root / "proc/sys/vm/overcommit_memory"),
-        open_files=soft,
-        open_files_hard=hard,
-        locked_memory_kib=locked,
+        **_limits(),
         tasks=_tasks(root),
         temporary_noexec=_noexec(root, Path(tempfile.gettempdir())),
         module_version=one_line(module) or None,
@@ -40,20 +37,26 @@ def read_system(root: Path = _ROOT) -> SystemReading:
     )
 
 
-def _limits() -> tuple[int | None, int | None, int | None]:
-    """Open files, soft and hard, and locked memory in KiB; None where there is no limit, or no such thing."""
+def _limits() -> dict[str, int | None]:
+    """Limits of this process by the name of the field; None where there is no limit, or no such thing."""
     if sys.platform == "win32":
-        return None, None, None
+        return {}
     import resource
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    locked = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
-    unlimited = resource.RLIM_INFINITY
-    return (
-        None if soft == unlimited else soft,
-        None if hard == unlimited else hard,
-        None if locked == unlimited else locked // 1024,
-    )
+    files, files_hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found = {
+        "open_files": files,
+        "open_files_hard": files_hard,
+        "locked_memory_kib": _kib(resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]),
+        "processes": resource.getrlimit(resource.RLIMIT_NPROC)[0],
+        "stack_kib": _kib(resource.getrlimit(resource.RLIMIT_STACK)[0]),
+    }
+    return {name: None if limit == resource.RLIM_INFINITY else limit for name, limit in found.items()}
+
+
+def _kib(limit: int) -> int:
+    """A limit in KiB; no limit, which is below 0, stays what it is."""
+    return limit if limit < 0 else limit // 1024
 
 
 def _secure_boot(root: Path) -> bool | None:

@@ -23,8 +23,8 @@ def nvlink_groups(gpus: Sequence[Gpu]) -> tuple[tuple[int, ...], ...]:
     outside, and only then the one with the lowest indices, so that numbering decides nothing that the
     wiring can decide.
     """
-    links = _pair_links(gpus)
-    left = frozenset(gpu.index for gpu in gpus)
+    links = _linked_peers(gpus)
+    left = frozenset(gpu for gpu, peers in links.items() if peers)
     groups: list[tuple[int, ...]] = []
     while best := _best_group(left, links):
         groups.append(best)
@@ -32,27 +32,25 @@ def nvlink_groups(gpus: Sequence[Gpu]) -> tuple[tuple[int, ...], ...]:
     return tuple(sorted(groups))
 
 
-def _pair_links(gpus: Sequence[Gpu]) -> dict[frozenset[int], int]:
-    """Links of each pair of equal GPUs; what either side reports counts, for one may be unreadable."""
-    pairs = {}
+def _linked_peers(gpus: Sequence[Gpu]) -> dict[int, dict[int, int]]:
+    """Links of each GPU by its equal peers; what either side reports counts, for one may be unreadable."""
+    peers: dict[int, dict[int, int]] = {gpu.index: {} for gpu in gpus}
     for a, b in combinations(gpus, 2):
         if (a.name, a.memory_mib) == (b.name, b.memory_mib):
             count = max(a.links.get(str(b.index), 0), b.links.get(str(a.index), 0))
             if count:
-                pairs[frozenset((a.index, b.index))] = count
-    return pairs
+                peers[a.index][b.index] = peers[b.index][a.index] = count
+    return peers
 
 
-def _best_group(left: frozenset[int], links: Mapping[frozenset[int], int]) -> tuple[int, ...] | None:
+def _best_group(left: frozenset[int], links: Mapping[int, Mapping[int, int]]) -> tuple[int, ...] | None:
     """The best clique among the GPUs in ``left``, or None when no two of them are linked."""
-    inside = [pair for pair in links if pair <= left]
-    neighbours = {
-        gpu: frozenset(peer for pair in inside if gpu in pair for peer in pair - {gpu}) for gpu in left
-    }
+    inside = {gpu: {peer: count for peer, count in links[gpu].items() if peer in left} for gpu in left}
+    neighbours = {gpu: frozenset(peers) for gpu, peers in inside.items()}
 
     def merit(clique: frozenset[int]) -> tuple[int, int, list[int]]:
-        within = sum(links[pair] for pair in inside if pair <= clique)
-        outwards = sum(links[pair] for pair in inside if len(pair & clique) == 1)
+        within = sum(inside[a][b] for a, b in combinations(clique, 2))
+        outwards = sum(count for gpu in clique for peer, count in inside[gpu].items() if peer not in clique)
         return within, -outwards, [-gpu for gpu in sorted(clique)]
 
     cliques = [clique for clique in islice(_maximal_cliques(neighbours), _LOOKED_AT) if len(clique) > 1]

@@ -9,6 +9,9 @@ import msgspec
 
 from wizard.catalog import Origin
 
+LINKS, PROCESSES = "links", "processes"
+"""Facts of a GPU that can be ``unread``."""
+
 CheckStatus = Literal["ok", "warn", "fail", "skip"]
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -88,6 +91,8 @@ class GpuReading(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: Size | None = None
     mig: bool = False
     processes: tuple[GpuProcess, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Which of ``links`` and ``processes`` nobody could be asked for: empty, they are no answer."""
     state: GpuState = GpuState()
     errors: Mapping[str, str] = {}
     """NVML's name of the error by the field it left open: ``{"memory_mib": "NotSupported"}``.
@@ -146,6 +151,10 @@ class SystemReading(msgspec.Struct, frozen=True, kw_only=True):
     """Soft limit of this process; None also for "unlimited"."""
     open_files_hard: Count | None = None
     locked_memory_kib: Count | None = None
+    """Soft limit; None also for "unlimited"."""
+    processes: Count | None = None
+    """Soft limit on processes and threads of this user; None also for "unlimited"."""
+    stack_kib: Count | None = None
     """Soft limit; None also for "unlimited"."""
     tasks: Count | None = None
     """Most processes and threads that the control group allows."""
@@ -226,6 +235,8 @@ class Gpu(msgspec.Struct, frozen=True, kw_only=True):
     mig: bool = False
     """Split into MIG instances: the whole GPU cannot run anything itself."""
     processes: tuple[GpuProcess, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Which of ``links`` and ``processes`` could not be read."""
     state: GpuState = GpuState()
     hidden: bool = False
     """Kept from programs by ``CUDA_VISIBLE_DEVICES``."""
@@ -272,7 +283,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one host check; ``hint`` says what to do when it is not ``ok``.
 
-    ``command`` is what a person can type to see the same; empty where there is no such command.
+    ``command`` is what a person can type to see the same, or to put it right; empty where there is no such
+    command.
     """
 
     id: str

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from wizard.machine.types import GpuReading
 
+_MOST_DIGITS = 9
+"""A number with more names no GPU."""
+
 
 def hidden_gpus(value: str | None, gpus: Sequence[GpuReading]) -> frozenset[int]:
     """Indices of the GPUs that programs do not see.
@@ -27,7 +30,7 @@ def hidden_gpus(value: str | None, gpus: Sequence[GpuReading]) -> frozenset[int]
 
 
 def _named(entry: str, gpus: Sequence[GpuReading]) -> int | None:
-    if entry.isdecimal():
+    if entry.isascii() and entry.isdecimal() and len(entry) <= _MOST_DIGITS:
         return next((gpu.index for gpu in gpus if gpu.index == int(entry)), None)
     if not entry.startswith("GPU-"):
         return None

@@ -106,6 +106,25 @@ def longest_window(
     return _longest(pool, _blocks_in(pool, available_kv_gib), layout.context, concurrency)
 
 
+def read_bytes(layout: CacheLayout, settings: EngineSettings, tokens: int) -> float:
+    """Bytes of the cache that one GPU reads for the next token of a request of ``tokens``, all its layers.
+
+    Layers with linear attention also write their state back. What is counted is the whole model's cache,
+    whatever the stages of a pipeline: a token goes through all of them. Raises UnknownNameError for a cache
+    type vLLM does not know.
+    """
+    read = 0.0
+    for layers in layout.buckets:
+        match layers:
+            case StateLayers():
+                read += 2 * layers.layers * _state_bytes(layers, settings)
+            case AttentionLayers(window=int(length)) | AttentionLayers(chunk=int(length)):
+                read += layers.layers * min(length, tokens) * _token_bytes(layers, settings)
+            case _:
+                read += layers.layers * tokens * _token_bytes(layers, settings)
+    return read
+
+
 def _longest(pool: _Pool, blocks: int, context: int | None, concurrency: int) -> int:
     # One block is never handed out. Older versions forget it: a request that needs every block then waits for
     # ever (https://github.com/vllm-project/vllm/pull/47272), so it is not counted for them either.

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit
+from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # not in its stubs
 
-from wizard.catalog import opencode_facts
+from wizard.catalog import opencode_facts, vllm_facts
 from wizard.i18n import _
 from wizard.opencode.jsonc_edit import MISSING, get
+from wizard.opencode.private import closed_providers
 from wizard.opencode.types import ConfigRequest
 from wizard.opencode.versions import before, major
+from wizard.text import inert
 
 
 def advice(
@@ -16,6 +20,8 @@ def advice(
 ) -> tuple[str, ...]:
     """Everything to tell about a request and the file it goes into, in no particular order."""
     found = [warning.text for warning in request.limits.warnings if not warning.refuses]
+    found += _about_versions(request)
+    found += _about_name(request)
     if not request.globals:
         found += _left_out(request, document, provider)
     if major(request.opencode_version) >= 2 and "input" not in limit:
@@ -30,11 +36,71 @@ def advice(
                 tools=", ".join(request.denied_tools)
             )
         )
-    if request.private:
+    if request.private and (closed := closed_providers(document, provider)):
         found.append(
-            _("opencode still fetches a list of models at start: set OPENCODE_DISABLE_MODELS_FETCH=1")
+            _("These providers are switched off, for their servers are not in this house: {names}").format(
+                names=", ".join(inert(name) for name in closed)
+            )
         )
     return tuple(found)
+
+
+def proxy_advice(url: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A word where opencode would send its requests to this server through a proxy."""
+    proxies = {
+        name.lower().removesuffix("_proxy"): value
+        for name, value in sorted(environ.items())
+        if name.lower().endswith("_proxy") and value
+    }
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if parts.scheme not in proxies or proxy_bypass_environment(host, proxies):
+        return ()
+    return (
+        _("opencode would reach {host} through the proxy of this environment: set NO_PROXY={value}").format(
+            host=inert(host), value=",".join(filter(None, [inert(proxies.get("no", "")), inert(host)]))
+        ),
+    )
+
+
+def unknown_key_advice(keys: tuple[str, ...], version: str | None) -> tuple[str, ...]:
+    """Keys of the user at which an older opencode does not even start; newer ones pass over them."""
+    last = opencode_facts().unknown_keys_refused_until
+    if not keys or version is None or before(last, version):
+        return ()
+    return (
+        _("opencode {version} does not start with a key it does not know. Take out: {keys}").format(
+            version=version, keys=", ".join(keys)
+        ),
+    )
+
+
+def _about_versions(request: ConfigRequest) -> list[str]:
+    """Programs older than anything the wizard has figures for."""
+    floors = {
+        "opencode": (request.opencode_version, opencode_facts().support_floor),
+        "vLLM": (request.vllm_version, vllm_facts().support_floor),
+    }
+    return [
+        _(
+            "{program} {version} is older than {floor}, with which this wizard's knowledge begins: update it."
+        ).format(program=program, version=version, floor=floor)
+        for program, (version, floor) in floors.items()
+        if before(version, floor)
+    ]
+
+
+def _about_name(request: ConfigRequest) -> list[str]:
+    """A served name that hides whose model it is."""
+    known, served = request.model_name.lower(), request.model_key.lower()
+    word = next((word for word in opencode_facts().name_words if word in known and word not in served), None)
+    if word is None:
+        return []
+    return [
+        _(
+            "opencode treats models with {word} in their served name in a way of their own: {name} hides it."
+        ).format(word=word, name=request.model_key)
+    ]
 
 
 def _left_out(request: ConfigRequest, document: Mapping[str, object], provider: str) -> list[str]:

@@ -70,6 +70,19 @@ def merged_config(
     return document if isinstance(document, dict) else None
 
 
+def listed_models(
+    binary: str,
+    provider: str,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    deadline_s: float = 30.0,
+) -> tuple[str, ...]:
+    """The models of a provider that can be chosen in ``cwd``, as ``provider/key``; none where it fails."""
+    answer = _run([binary, "models", provider], environ, deadline_s, cwd)
+    return tuple(line.strip() for line in answer.output.splitlines()) if answer.code == 0 else ()
+
+
 def client_environ(base_url: str, environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment for an opencode that talks to this server: no proxy stands between it and loopback."""
     variables = dict(os.environ if environ is None else environ) | _QUIET

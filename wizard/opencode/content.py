@@ -23,10 +23,10 @@ from wizard.opencode.advice import advice
 from wizard.opencode.jsonc_edit import MISSING, Path, get, leaves
 from wizard.opencode.keys import key_reference
 from wizard.opencode.naming import base_url, check_model_name, model_key, provider_id, shown
+from wizard.opencode.private import WEB_TOOLS, private_settings
 from wizard.opencode.types import ConfigRequest
 from wizard.opencode.versions import before
 
-_WEB_TOOLS = ("webfetch", "websearch")
 SCHEMA_URL = "https://opencode.ai/config.json"
 
 
@@ -84,7 +84,7 @@ def content(request: ConfigRequest, document: Mapping[str, object]) -> Content:
         model_key=key,
         settings={**schema, **root, "provider": {provider: block}},
         absent=() if "input" in limit else ((*limit_path, "input"),),
-        moved=_moved(document, (*(_WEB_TOOLS if request.private else ()), *request.denied_tools)),
+        moved=_moved(document, (*(WEB_TOOLS if request.private else ()), *request.denied_tools)),
         warnings=advice(request, document, provider, limit),
     )
 
@@ -158,12 +158,13 @@ def _root_settings(
         if cap is not None and not before(request.opencode_version, opencode_facts().tool_output_since):
             settings["tool_output"] = {"max_bytes": cap.max_bytes, "max_lines": cap.max_lines}
     enabled, disabled = document.get("enabled_providers"), document.get("disabled_providers")
-    if isinstance(enabled, list) and provider not in enabled and (request.globals or request.private):
+    if isinstance(enabled, list) and provider not in enabled and request.globals:
         settings["enabled_providers"] = [*enabled, provider]
     if isinstance(disabled, list) and provider in disabled and request.globals:
         settings["disabled_providers"] = [name for name in disabled if name != provider]
     if request.private:
-        settings |= _private_settings(document, provider)
+        settings |= private_settings(document, provider, model, request.opencode_version)
+        settings["permission"] = _denied(document, None, WEB_TOOLS)
     if request.denied_tools:
         settings["permission"] = _denied(document, settings.get("permission"), request.denied_tools)
     return settings
@@ -174,20 +175,6 @@ def _denied(document: Mapping[str, object], so_far: object, tools: tuple[str, ..
     permission = document.get("permission")
     rules: dict[str, object] = {"*": permission} if isinstance(permission, str) else {}
     return {**rules, **(so_far if isinstance(so_far, dict) else {}), **dict.fromkeys(tools, "deny")}
-
-
-def _private_settings(document: Mapping[str, object], provider: str) -> dict[str, object]:
-    """Sharing, self-update and web tools off; of the providers only the configured ones are offered."""
-    settings: dict[str, object] = {
-        "share": "disabled",
-        "autoupdate": False,
-        "permission": _denied(document, None, _WEB_TOOLS),
-    }
-    if not isinstance(document.get("enabled_providers"), list):
-        configured = document.get("provider")
-        names = list(configured) if isinstance(configured, Mapping) else []
-        settings["enabled_providers"] = list(dict.fromkeys([*names, provider]))
-    return settings
 
 
 def _moved(document: Mapping[str, object], tools: tuple[str, ...]) -> tuple[Path, ...]:

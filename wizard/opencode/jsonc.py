@@ -6,6 +6,7 @@ trailing commas and a byte order mark. Anything else is refused with its line: o
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import NoReturn
@@ -19,6 +20,8 @@ MAX_DEPTH = 200
 """Deepest nesting that is read: a configuration needs about ten, and no stack runs out before this."""
 
 _BLANK = re.compile(r"[ \t\r\n]+")
+_BETWEEN = frozenset(" \t\r\n/")
+"""What white space and comments begin with: most tokens are followed by neither."""
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r'"[^"\\\x00-\x1f]*(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*)*"')
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -73,12 +76,16 @@ class Document(msgspec.Struct):
 
 
 def parse(text: str) -> object:
-    """The plain value of a JSONC text. Raises JsoncError."""
+    """The plain value of a JSONC text, to be read only. Raises JsoncError."""
     return scan(text).root.value
 
 
+@functools.lru_cache(maxsize=2)
 def scan(text: str) -> Document:
-    """The text as nodes with their spans. Raises JsoncError."""
+    """The text as nodes with their spans, to be read only. Raises JsoncError.
+
+    Planning a change looks at the old and at the new text several times, and a large file takes its time.
+    """
     scanner = _Scanner(text)
     root = scanner.value()
     open_nodes = [root] if root.is_container else []
@@ -126,7 +133,7 @@ class _Scanner:
 
     def skip(self) -> None:
         """Pass white space and comments."""
-        while True:
+        while self.text[self.at : self.at + 1] in _BETWEEN:
             if blank := _BLANK.match(self.text, self.at):
                 self.at = blank.end()
             elif comment := _COMMENT.match(self.text, self.at):
@@ -212,12 +219,13 @@ class _Scanner:
         found = _STRING.match(self.text, self.at)
         if found is None:
             self.fail(_("the text in quotes is not closed, or holds a control character"), self.at)
+        quoted = found.group()
         try:
-            decoded = json.loads(found.group())
+            decoded = str(json.loads(quoted)) if "\\" in quoted else quoted[1:-1]
         except ValueError:
             self.fail(_("the text in quotes holds a wrong escape"), self.at)
         self._advance(found.end())
-        return str(decoded)
+        return decoded
 
     def _end_expected(self, container: Node) -> None:
         if self.at == len(self.text):

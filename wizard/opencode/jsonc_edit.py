@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -17,6 +18,9 @@ from wizard.i18n import _
 from wizard.opencode.jsonc import Document, JsoncError, Member, Node, place, scan
 
 Path = tuple[str, ...]
+
+_Piece = tuple[int, int, str]
+"""Start and end of what is replaced, and what stands there afterwards."""
 
 _DEFAULT_UNIT = "  "
 _NEWLINE = re.compile(r"\r\n|\n|\r")
@@ -89,23 +93,22 @@ def edit(text: str, path: Path, value: object) -> str:
     if member is not None and depth == len(path):
         if same(node.value, value):
             return text
-        return _checked(document, path, value, [_replacement(document, member, value)])
-    nested = value
-    for key in reversed(path[depth + 1 :]):
-        nested = {key: nested}
-    return _checked(document, path, value, _insertion(document, node, path[depth], nested))
+        pieces = [_replacement(document, member, value)]
+    else:
+        pieces = _insertion(document, node, {path[depth]: _nested(path[depth + 1 :], value)})
+    return _checked(document, pieces, _intended(document.root.value, path, value))
 
 
 def merge(text: str, path: Path, mapping: Mapping[str, object]) -> str:
-    """The text with every value of nested mappings set, one by one: what else stands between them stays.
+    """The text with every value of nested mappings set: what else stands between them stays.
 
-    Raises JsoncError as ``edit`` does.
+    An empty mapping is content with any object. The text is read once, however much is set. Raises JsoncError
+    as ``edit`` does.
     """
-    for keys, value in leaves(mapping, path):
-        if value == {} and isinstance(get(scan(text).root.value, keys), Mapping):
-            continue
-        text = edit(text, keys, value)
-    return text
+    document = scan(text)
+    wanted = _nested(path, mapping)
+    pieces = _merged(document, document.root, wanted, ())
+    return _checked(document, pieces, _laid_over(document.root.value, wanted)) if pieces else text
 
 
 def remove(text: str, path: Path) -> str:
@@ -115,66 +118,100 @@ def remove(text: str, path: Path) -> str:
     if member is None or depth < len(path):
         return text
     parent, _depth, _member = _descend(document, path[:-1])
-    return _checked(document, path, MISSING, _removal(document, parent, member))
+    pieces = _removal(document, parent, member)
+    return _checked(document, pieces, _intended(document.root.value, path, MISSING))
 
 
 def _descend(document: Document, path: Path) -> tuple[Node, int, Member | None]:
     """As far as the path leads: the node there, the number of keys followed, and the member that holds it."""
     node, member = document.root, None
     for depth, key in enumerate(path):
-        if not isinstance(node.value, dict):
-            where = ".".join(path[:depth]) or _("the configuration")
-            raise JsoncError(_("{key} is not an object").format(key=where), *place(document.text, node.start))
-        found = [entry for entry in node.members if entry.key == key]
-        if len(found) > 1:
-            lines = [str(place(document.text, entry.start)[0]) for entry in found]
-            raise JsoncError(
-                _("{key} stands there more than once, on the lines {lines}: keep one of them").format(
-                    key=".".join(path[: depth + 1]), lines=", ".join(lines)
-                ),
-                *place(document.text, found[-1].start),
-            )
-        if not found:
+        found = _entry_of(document, node, path[:depth], key)
+        if found is None:
             return node, depth, member
-        member, node = found[0], found[0].node
+        member, node = found, found.node
     return node, len(path), member
 
 
-def _insertion(document: Document, container: Node, key: str, value: object) -> list[tuple[int, int, str]]:
-    """The pieces that make ``key`` the last entry of an object."""
+def _entry_of(document: Document, node: Node, path: Path, key: str) -> Member | None:
+    """The entry of the object at ``path``. Raises JsoncError for no object, for a key there twice."""
+    if not isinstance(node.value, dict):
+        where = ".".join(path) or _("the configuration")
+        raise JsoncError(_("{key} is not an object").format(key=where), *place(document.text, node.start))
+    found = [entry for entry in node.members if entry.key == key]
+    if len(found) > 1:
+        lines = [str(place(document.text, entry.start)[0]) for entry in found]
+        raise JsoncError(
+            _("{key} stands there more than once, on the lines {lines}: keep one of them").format(
+                key=".".join((*path, key)), lines=", ".join(lines)
+            ),
+            *place(document.text, found[-1].start),
+        )
+    return found[0] if found else None
+
+
+def _merged(document: Document, node: Node, wanted: Mapping[str, object], path: Path) -> list[_Piece]:
+    """The pieces that lay nested mappings over an object: new keys together, changed values one by one."""
+    pieces: list[_Piece] = []
+    new: dict[str, object] = {}
+    for key, value in wanted.items():
+        member = _entry_of(document, node, path, key)
+        if member is None:
+            new[key] = value
+        elif isinstance(value, Mapping) and (value or isinstance(member.node.value, dict)):
+            pieces += _merged(document, member.node, value, (*path, key))
+        elif not same(member.node.value, value):
+            pieces.append(_replacement(document, member, value))
+    return [*pieces, *_insertion(document, node, new)] if new else pieces
+
+
+def _nested(path: Path, value: object) -> Any:
+    """The value inside one object for each key of a path."""
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _insertion(document: Document, container: Node, entries: Mapping[str, object]) -> list[_Piece]:
+    """The pieces that make ``entries`` the last ones of an object."""
     text = document.text
     style = _style(document, container)
     base = _indentation(text, container.start)
     end = container.end - 1
+
+    def written(indent: str, between: str) -> str:
+        return f",{between}".join(_entry(key, value, indent, style) for key, value in entries.items())
+
     if not container.members:
         indent = base + style.unit
-        entry = f"{style.newline}{indent}{_entry(key, value, indent, style)}"
+        block = f"{style.newline}{indent}{written(indent, style.newline + indent)}"
         rest = text[container.content_end : end]
         if _NEWLINE.search(rest):
-            return [(container.content_end, container.content_end, entry)]
-        return [(container.content_end, end, f"{entry}{style.newline}{base}")]
+            return [(container.content_end, container.content_end, block)]
+        return [(container.content_end, end, f"{block}{style.newline}{base}")]
     last = container.members[-1]
     own_line = _starts_line(text, last.start)
     trailing = "," if last.comma is not None else ""
     comma = "" if last.comma is not None else ","
-    if own_line or container.ends_in_line_comment or (style.spread and isinstance(value, Mapping) and value):
+    large = style.spread and any(isinstance(value, Mapping) and value for value in entries.values())
+    if own_line or container.ends_in_line_comment or large:
         indent = _indentation(text, last.start) if own_line else base + style.unit
-        entry = f"{style.newline}{indent}{_entry(key, value, indent, style)}{trailing}"
+        block = f"{style.newline}{indent}{written(indent, style.newline + indent)}{trailing}"
         if not own_line and not _NEWLINE.search(text, container.content_end, end):
-            entry += f"{style.newline}{base}"
+            block += f"{style.newline}{base}"
     else:
         gap = " " if style.colon.endswith(" ") else ""
-        entry = f"{gap}{_entry(key, value, base, style)}{trailing}"
-    return [(last.node.end, last.node.end, comma), (container.content_end, container.content_end, entry)]
+        block = f"{gap}{written(base, gap)}{trailing}"
+    return [(last.node.end, last.node.end, comma), (container.content_end, container.content_end, block)]
 
 
-def _replacement(document: Document, member: Member, value: object) -> tuple[int, int, str]:
+def _replacement(document: Document, member: Member, value: object) -> _Piece:
     style = _style(document, member.node)
     indent = _indentation(document.text, member.start)
     return member.node.start, member.node.end, _format(value, indent, style)
 
 
-def _removal(document: Document, parent: Node, member: Member) -> list[tuple[int, int, str]]:
+def _removal(document: Document, parent: Node, member: Member) -> list[_Piece]:
     """The pieces that take an entry away with its comma, and with its line when nothing else is on it."""
     text = document.text
     start, end = member.start, member.node.end
@@ -197,19 +234,31 @@ def _removal(document: Document, parent: Node, member: Member) -> list[tuple[int
     return [*pieces, (start, end, "")]
 
 
-def _checked(document: Document, path: Path, value: object, pieces: list[tuple[int, int, str]]) -> str:
+def _checked(document: Document, pieces: list[_Piece], intended: object) -> str:
     """The text with the pieces put in, after it was read back and holds exactly what was meant."""
     parts, at = [], 0
     for start, end, replacement in sorted(pieces, key=lambda piece: piece[0]):
         parts += [document.text[at:start], replacement]
         at = end
     text = "".join(parts) + document.text[at:]
-    if not same(scan(text).root.value, _intended(document.root.value, path, value)):
+    if not same(scan(text).root.value, intended):
         raise WizardError(
             _("The edited configuration does not read back as it was meant; nothing was written."),
             _("Please report this with the layout of your file."),
         )
     return text
+
+
+def _laid_over(document: object, wanted: Mapping[str, object]) -> dict[str, object]:
+    """The plain document with nested mappings laid over it, the old one left alone."""
+    changed = dict(document) if isinstance(document, dict) else {}
+    for key, value in wanted.items():
+        below = changed.get(key)
+        if isinstance(value, Mapping) and (value or isinstance(below, dict)):
+            changed[key] = _laid_over(below, value)
+        else:
+            changed[key] = value
+    return changed
 
 
 def _intended(document: object, path: Path, value: object) -> object:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from wizard import paths
 from wizard.errors import RefusedError, UsageError
 from wizard.i18n import _
 from wizard.opencode.files import nearest_existing, read_text
@@ -50,7 +51,7 @@ def home(environ: Mapping[str, str] | None = None) -> Path:
     caller = sudo_caller(variables)
     if caller is not None:
         return caller.home
-    return Path(variables["HOME"]) if variables.get("HOME") else Path.home()
+    return Path(variables["HOME"]) if variables.get("HOME") else paths.home()
 
 
 def global_dir(environ: Mapping[str, str] | None = None) -> Path:
@@ -90,6 +91,14 @@ def target_file(
     folder = global_dir(environ)
     ranked = [folder / name for name in reversed(GLOBAL_NAMES)]
     return _target(_best(ranked, provider) or folder / "opencode.json", "global", environ)
+
+
+def start_folder(scope: Scope, path: str) -> Path | None:
+    """Where opencode is started to read a project's file: in that project; None: anywhere."""
+    if scope != "project":
+        return None
+    folder = Path(path).absolute().parent
+    return folder.parent if folder.name == ".opencode" else folder
 
 
 def globals_wanted(choice: str, target: Target) -> bool:

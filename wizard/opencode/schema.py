@@ -26,6 +26,8 @@ class SchemaReport(msgspec.Struct, frozen=True, kw_only=True):
     """On keys the wizard sets: they must not be written."""
     warnings: tuple[str, ...] = ()
     """On other keys: the user's business, worth a word."""
+    unknown: tuple[str, ...] = ()
+    """Keys at the root that are not in the schema."""
 
 
 def check_schema(document: Mapping[str, object], ours: Iterable[Path]) -> SchemaReport:
@@ -33,12 +35,15 @@ def check_schema(document: Mapping[str, object], ours: Iterable[Path]) -> Schema
     own = tuple(ours)
     errors: list[str] = []
     warnings: list[str] = []
+    unknown: list[str] = []
     checked: Any = document
     for error in _validator().iter_errors(checked):
         for path, sentence in _problems(error):
             on_ours = any(path == key[: len(path)] or key == path[: len(key)] for key in own)
             (errors if on_ours else warnings).append(sentence)
-    return SchemaReport(errors=tuple(errors), warnings=tuple(warnings))
+            if error.validator == "additionalProperties" and len(path) == 1:
+                unknown.append(inert(path[0]))
+    return SchemaReport(errors=tuple(errors), warnings=tuple(warnings), unknown=tuple(unknown))
 
 
 @functools.cache

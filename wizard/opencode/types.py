@@ -41,6 +41,7 @@ class ConfigRequest(msgspec.Struct, frozen=True, kw_only=True):
     denied_tools: tuple[str, ...] = ()
     """Tools the user agreed to do without, whatever the provider: opencode leaves them out of its prompt."""
     opencode_version: str | None = None
+    vllm_version: str | None = None
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +54,44 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     """It does not exist, or holds nothing but ``$schema``: its root keys are nobody's choice yet."""
     owner: tuple[int, int] | None = None
     """User and group to write for, when the wizard runs through sudo; None: whoever runs it."""
+
+
+class SideFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A small file of ours beside the configuration, made whole or not at all."""
+
+    path: str
+    purpose: str
+    data: bytes
+    mode: int
+    before: bytes | None = None
+    """An older one of ours; None: there is nothing at this place."""
+    written: bool = False
+
+    @property
+    def sha256(self) -> str:
+        """What an undo compares the file with before it deletes it."""
+        return hashlib.sha256(self.data).hexdigest()
+
+
+class KeyReason(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a key is in the configuration."""
+
+    key: str
+    """With dots, as it is nested."""
+    why: str
+    source: str
+
+
+class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
+    """What the installed opencode makes of the configuration."""
+
+    agrees: bool
+    """It reads every key as written and lists the model."""
+    detail: str
+    hint: str = ""
+    opencode_version: str
+    differing: tuple[str, ...] = ()
+    """Keys, with dots, that it reads otherwise."""
 
 
 class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +117,32 @@ class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """It also sets root keys that touch other providers."""
     scope: Scope = "global"
     owner: tuple[int, int] | None = None
+    settings: Mapping[str, object] = {}
+    """Every key that is set, nested like the configuration; a key of the server is only named in it."""
+    reasons: tuple[KeyReason, ...] = ()
+    """Why each of them is set."""
+    private: bool = False
+    """Nothing was to leave the house."""
+    contacts: tuple[str, ...] = ()
+    """With ``private``: whom opencode may still contact, and what is left to do about it."""
+    beside: tuple[SideFile, ...] = ()
+    """Files that are written with it."""
+    starter: str | None = None
+    """The program that starts opencode with everything switched off that no setting switches off."""
+
+    confirmed: Confirmation | None = None
+    """What the installed opencode makes of it, once it is written."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is something left to write."""
+        planned = self.action in ("created", "updated") and not self.written
+        return planned or (self.action != "refused" and any(not file.written for file in self.beside))
+
+    @property
+    def command(self) -> str:
+        """What a person types to work with this configuration."""
+        return f"{self.starter or 'opencode'} -m {self.model}"
 
     @property
     def sha256_after(self) -> str:

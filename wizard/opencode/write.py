@@ -12,8 +12,10 @@ import msgspec
 
 from wizard.errors import RefusedError
 from wizard.i18n import _
+from wizard.opencode.advice import proxy_advice, unknown_key_advice
 from wizard.opencode.content import Content, content
 from wizard.opencode.files import (
+    Owner,
     backup_names,
     decoded,
     delete_file,
@@ -25,11 +27,13 @@ from wizard.opencode.files import (
 from wizard.opencode.jsonc import JsoncError, parse
 from wizard.opencode.jsonc_edit import merge, remove
 from wizard.opencode.keys import check_key_file
-from wizard.opencode.locate import home
+from wizard.opencode.locate import home, start_folder
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
+from wizard.opencode.private import contacts, side_files, starter_path
 from wizard.opencode.schema import check_schema
-from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, Target
+from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, SideFile, Target
+from wizard.opencode.why import reasons
 
 _MODES: Mapping[Scope, int] = {"global": 0o600, "project": 0o644, "path": 0o600}
 """Of a new file. A project's file is shared with whoever shares the project."""
@@ -62,11 +66,14 @@ def plan_change(
             ),
             _("Nothing was written."),
         )
+    start = start_folder(target.scope, target.path) or cwd
     warnings = (
         *planned.warnings,
         *check_key_file(request.api_key_file, home(environ)),
-        *_about_place(request, target, environ, cwd),
+        *_about_place(request, target, environ, start),
+        *proxy_advice(request.base_url, os.environ if environ is None else environ),
         *report.warnings,
+        *unknown_key_advice(report.unknown, request.opencode_version),
     )
     change = OpencodeChange(
         path=target.path,
@@ -78,12 +85,18 @@ def plan_change(
         provider=planned.provider,
         model=planned.model,
         limit=planned.limit,
-        overridden_by=overrides(target.path, planned.wanted(), environ=environ, cwd=_start(target, cwd)),
+        overridden_by=overrides(
+            target.path, planned.wanted(), environ=environ, cwd=start_folder(target.scope, target.path) or cwd
+        ),
         warnings=warnings,
         sets_globals=request.globals,
         scope=target.scope,
         owner=target.owner,
+        settings=planned.settings,
+        reasons=reasons(request, planned.settings),
     )
+    if request.private:
+        change = _private(change, after if isinstance(after, dict) else {}, target, request, environ)
     if request.limits.refused:
         refusals = tuple(warning.text for warning in request.limits.warnings if warning.refuses)
         return _untouched(change, "refused", (*refusals, *warnings))
@@ -96,8 +109,15 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
     A change that is ``unchanged`` or ``refused`` touches nothing. Raises RefusedError when the file is not
     what it was at planning, or cannot be written; file and folder are then as they were.
     """
-    if change.action in ("unchanged", "refused") or change.written:
+    if not change.pending:
         return change
+    if change.action != "unchanged":
+        change = _replaced(change, day)
+    return msgspec.structs.replace(change, beside=tuple(_laid(file, change.owner) for file in change.beside))
+
+
+def _replaced(change: OpencodeChange, day: datetime.date | None) -> OpencodeChange:
+    """The change carried out in the configuration itself."""
     path = Path(change.path)
     if read_bytes(path) != change.before:
         raise RefusedError(
@@ -113,6 +133,12 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
             backup.unlink(missing_ok=True)
         raise
     return msgspec.structs.replace(change, backup=None if backup is None else str(backup), written=True)
+
+
+def _laid(file: SideFile, owner: Owner | None) -> SideFile:
+    """A file beside the configuration, written."""
+    replace_file(Path(file.path), file.data, before=file.before, mode=file.mode, owner=owner)
+    return msgspec.structs.replace(file, written=True)
 
 
 def undo_change(path: str | Path, backup: str | Path | None, sha256_after: str) -> None:
@@ -146,7 +172,7 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         if not isinstance(document, dict):
             raise JsoncError(_("the configuration is not an object"), 1, 1)
         planned = content(request, document)
-        return planned, _edited(text, planned)
+        return planned, edited_text(text, planned)
     except JsoncError as error:
         raise RefusedError(
             _("{path}, {place}.").format(path=path, place=error.message),
@@ -154,13 +180,31 @@ def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, st
         ) from error
 
 
-def _edited(text: str, planned: Content) -> str:
+def edited_text(text: str, planned: Content) -> str:
     """The text with everything set, and nothing else changed."""
     if not text.strip("\ufeff \t\r\n"):
         text = "{}\n"
     for path in (*planned.moved, *planned.absent):
         text = remove(text, path)
     return merge(text, (), planned.settings)
+
+
+def _private(
+    change: OpencodeChange,
+    after: Mapping[str, object],
+    target: Target,
+    request: ConfigRequest,
+    environ: Mapping[str, str] | None,
+) -> OpencodeChange:
+    """The change with what keeps everything in the house besides its settings, and what that leaves open."""
+    version = request.opencode_version
+    return msgspec.structs.replace(
+        change,
+        private=True,
+        contacts=contacts(after, change.provider, target, version, environ),
+        beside=side_files(target, version, environ),
+        starter=str(starter_path(environ)),
+    )
 
 
 def _untouched(change: OpencodeChange, action: Action, warnings: tuple[str, ...]) -> OpencodeChange:
@@ -170,11 +214,11 @@ def _untouched(change: OpencodeChange, action: Action, warnings: tuple[str, ...]
 
 
 def _about_place(
-    request: ConfigRequest, target: Target, environ: Mapping[str, str] | None, cwd: Path | None
+    request: ConfigRequest, target: Target, environ: Mapping[str, str] | None, start: Path | None
 ) -> tuple[str, ...]:
     """What follows from where the file is."""
     found = []
-    if not is_read(target.path, environ=environ, cwd=_start(target, cwd)):
+    if not is_read(target.path, environ=environ, cwd=start):
         found.append(
             _("opencode reads this file only when it is told to: OPENCODE_CONFIG={path}").format(
                 path=target.path
@@ -183,14 +227,6 @@ def _about_place(
     if request.private and target.scope == "project":
         found.append(_("opencode obeys autoupdate only in its global file, not in a project's."))
     return tuple(found)
-
-
-def _start(target: Target, cwd: Path | None) -> Path | None:
-    """Where opencode will be started: in the project the file belongs to, if it belongs to one."""
-    if target.scope != "project":
-        return cwd
-    folder = Path(target.path).absolute().parent
-    return folder.parent if folder.name == ".opencode" else folder
 
 
 def _free_backup(path: Path, day: datetime.date | None) -> Path:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from wizard.budget import Budget
 from wizard.catalog import flag_known, quantization
-from wizard.compat import Choice, Reason
+from wizard.compat import ATTENTION_CODES, Choice, Reason, attention_rule, cache_type_of, in_force
 from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.machine import Gpu, Machine
+from wizard.memory import cache_layout
 from wizard.plan.known import canonical, judged
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 from wizard.runtime import Runtime
@@ -23,6 +24,8 @@ _TOLD = {
     "peers-blocked": "GPUs",
     "gpus-left": "GPUs",
     "formats-ruled-out": "quantization",
+    "weight-only": "quantization",
+    "attention": "attention",
     "checkpoint-note": "checkpoint",
 }
 """Reasons of the choice that explain a plan without an option of their own, by their subject there."""
@@ -72,6 +75,7 @@ def build_plan(
     Raises UsageError for extra arguments that contradict the plan's own fields.
     """
     gpus = tuple(gpu for gpu in machine.gpus if gpu.index in choice.gpus)
+    choice = _with_attention(choice, gpus, runtime, settings)
     draft = _Draft()
     _address(draft, choice, settings)
     _window(draft, runtime, budget)
@@ -79,6 +83,7 @@ def build_plan(
     _parallelism(draft, machine, choice)
     _precision(draft, gpus, choice)
     _parsers(draft, choice)
+    _ruled(draft, choice)
     chosen = {option.flag for option in draft.options}
     for option in parse_arguments(choice.args):
         # What the GPU or the user needs goes before what the model prefers.
@@ -88,7 +93,7 @@ def build_plan(
     draft.reasons += [
         PlanReason(subject=_TOLD[reason.code], why=reason.text, source=reason.source)
         for reason in choice.reasons
-        if reason.code in _TOLD
+        if reason.code in _TOLD and not reason.args and not reason.env
     ]
     plan = LaunchPlan(
         command=(*_called(runtime, choice), "serve", choice.checkpoint),
@@ -111,10 +116,13 @@ def build_plan(
         memory=budget.memory,
         reasons=tuple(draft.reasons),
         refused=_refusals(choice, budget, settings),
-        warnings=tuple(
-            Reason(code=warning.code, text=warning.text, source="opencode")
-            for warning in budget.opencode.warnings
-            if not warning.refuses
+        warnings=(
+            *_taken(gpus, budget),
+            *(
+                Reason(code=warning.code, text=warning.text, source="opencode")
+                for warning in budget.opencode.warnings
+                if not warning.refuses
+            ),
         ),
     )
     return judged(plan, runtime)
@@ -214,13 +222,37 @@ def _precision(draft: _Draft, gpus: Sequence[Gpu], choice: Choice) -> None:
         return
     format = quantization(choice.quantization)
     oldest = min(gpus, key=lambda gpu: gpu.capability)
-    if oldest.capability >= format.native_capability or format.fallback is None:
+    if format.fallback is None or oldest.capability >= (format.native_capability or 0):
         return
     for option in parse_arguments(format.fallback_args):
         why = _("{gpu} does not compute in {format}; {other} takes its place.").format(
             gpu=oldest.name, format=format.title, other=quantization(format.fallback).title
         )
         draft.option(option.flag, option.value, why, format.source)
+
+
+def _with_attention(choice: Choice, gpus: Sequence[Gpu], runtime: Runtime, settings: ServeSettings) -> Choice:
+    """What the matrix said of attention held for the KV cache of then; here the one of now counts."""
+    if not gpus:
+        return choice
+    found = attention_rule(
+        cache_layout(choice.config),
+        choice.architecture,
+        min(gpu.capability for gpu in gpus),
+        runtime,
+        cache_type_of(choice.args, settings.kv_cache_dtype),
+    )
+    others = (reason for reason in choice.reasons if reason.code not in ATTENTION_CODES)
+    return msgspec.structs.replace(choice, reasons=(*others, *found))
+
+
+def _ruled(draft: _Draft, choice: Choice) -> None:
+    """What the rules of the matrix set: each with the rule's own sentence."""
+    for reason in choice.reasons:
+        for option in parse_arguments(reason.args):
+            draft.option(option.flag, option.value, reason.text, reason.source)
+        for name, value in reason.env.items():
+            draft.variable(name, value, reason.text, reason.source)
 
 
 def _parsers(draft: _Draft, choice: Choice) -> None:
@@ -263,6 +295,20 @@ def _environment(draft: _Draft, runtime: Runtime, choice: Choice, settings: Serv
         draft.variable("HF_HUB_OFFLINE", "1", _("You asked to stay offline."), "huggingface_hub")
 
 
+def _taken(gpus: Sequence[Gpu], budget: Budget) -> Iterator[Reason]:
+    """GPUs with less free at this moment than the plan takes: vLLM refuses to start on such a one."""
+    wanted = budget.memory.requested_gib if budget.memory else 0.0
+    for gpu in gpus:
+        free = gpu.memory_free_mib / 1024
+        if free < wanted:
+            text = _(
+                "GPU {index} has {free:.1f} of {total:.1f} GiB free now, and this plan takes {wanted:.1f}: "
+                "stop what uses it first, or vLLM refuses to start."
+            )
+            words = {"index": gpu.index, "free": free, "total": gpu.memory_mib / 1024, "wanted": wanted}
+            yield Reason(code="gpu-taken", text=text.format(**words), source="vLLM: gpu_memory_utilization")
+
+
 def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[Reason, ...]:
     refused = [reason for reason in choice.reasons if reason.refuses]
     refused += [
@@ -271,14 +317,13 @@ def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[
         if warning.refuses
     ]
     if choice.parser is None:
-        refused.append(
-            Reason(
-                code="no-parser",
-                text=_("No tool-call parser is chosen: opencode could not use any tool. Name one of vLLM's."),
-                source="vLLM tool calling",
-                refuses=True,
-            )
+        missing = Reason(
+            code="no-parser",
+            text=_("No tool-call parser is chosen: opencode could not use any tool. Name one of vLLM's."),
+            source="vLLM tool calling",
+            refuses=True,
         )
+        refused += in_force((missing,))
     if settings.host not in ("127.0.0.1", "localhost", "::1") and not (
         settings.api_key_file or settings.api_key_env
     ):

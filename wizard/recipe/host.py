@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from wizard import paths
 from wizard.catalog import recipe_table
 from wizard.child import run_child
 from wizard.machine import Machine
@@ -31,7 +32,7 @@ def tools_of(machine: Machine, root: Path = Path("/")) -> Tools:
 def home_of(machine: Machine) -> Path:
     """The home folder, of the recorded machine where it is one."""
     recorded = next((disk.path for disk in machine.disks if disk.purpose == "home"), None)
-    return Path(recorded) if machine.simulated and recorded else Path.home()
+    return Path(recorded) if machine.simulated and recorded else paths.home()
 
 
 def _engine() -> str:

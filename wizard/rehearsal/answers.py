@@ -14,6 +14,7 @@ _HARMLESS_COMMAND = "echo rehearsal"
 _FILE_NAME = re.compile(r"(?<![\w/.\\-])[\w-]+\.[A-Za-z]\w{1,4}(?![\w/\\])")
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])")
 _QUOTED = re.compile(r"\"([^\"]+)\"|(?<!\w)'([^']+)'(?!\w)|`([^`]+)`")
+_AFFIRMED = re.compile(r"\b(?:true|yes)\b", re.IGNORECASE)
 _SUM = re.compile(r"\d+(?:\.\d+)?(?:\s*[-+*/]\s*\d+(?:\.\d+)?)+")
 
 
@@ -48,9 +49,9 @@ def tokens(text: str) -> int:
 
 
 def prompt_tokens(request: dict[str, Any]) -> int:
-    """The estimated prompt of a chat request: its messages and its tools."""
+    """The estimated prompt of a chat request, its messages and its tools; no word is less than a token."""
     parts = json.dumps([request.get("messages", []), request.get("tools", [])], ensure_ascii=False)
-    return tokens(parts)
+    return max(tokens(parts), len(parts.split()))
 
 
 def answer(request: dict[str, Any]) -> Answer:
@@ -116,6 +117,7 @@ class _Material:
     quotes: deque[str] = field(default_factory=deque)
     file: str = "rehearsal.txt"
     expression: str = "2 + 2"
+    affirmed: bool = False
 
     @classmethod
     def from_message(cls, said: str) -> _Material:
@@ -127,6 +129,7 @@ class _Material:
             quotes=deque(quote for quote in quotes if quote not in files),
             file=files[0] if files else cls.file,
             expression=sums[0] if sums else cls.expression,
+            affirmed=bool(_AFFIRMED.search(said)),
         )
 
     def fill(self, schema: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +154,7 @@ class _Material:
             case "number":
                 return self._number(schema)
             case "boolean":
-                return False
+                return self.affirmed
             case "null":
                 return None
             case "object":

@@ -11,6 +11,7 @@ from typing import Any
 
 from wizard.rehearsal.answers import CHARS_PER_TOKEN, Answer, Call, answer, prompt_tokens
 from wizard.rehearsal.options import Options
+from wizard.rehearsal.wire import spoken, text_of, written
 
 ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the root cause."
 _PIECE = 12
@@ -49,16 +50,23 @@ class Completion:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self.finish_reason}
         return {**self._head("chat.completion"), "choices": [choice], "usage": self._usage()}
 
-    def pieces(self, include_usage: bool) -> Iterator[dict[str, Any]]:
-        """The chunks of a streamed answer, in vLLM's order."""
-        yield self._chunk({"role": "assistant", "content": ""})
-        if self.call:
-            yield from self._call_pieces(self.call)
+    def pieces(self, include_usage: bool, continuous: bool = False) -> Iterator[tuple[dict[str, Any], int]]:
+        """The chunks of a streamed answer in vLLM's order, each with the tokens written by then."""
+        yield self._counted(self._chunk({"role": "assistant", "content": ""}), 0, continuous)
+        for piece in self._call_pieces(self.call) if self.call else ():
+            yield self._counted(piece, self.completion_tokens, continuous)
         for start in range(0, len(self.text), _PIECE):
-            yield self._chunk({"content": self.text[start : start + _PIECE]})
-        yield self._chunk({}, self.finish_reason)
+            text = self.text[start : start + _PIECE]
+            written = min(self.completion_tokens, max(1, (start + len(text)) // CHARS_PER_TOKEN))
+            yield self._counted(self._chunk({"content": text}), written, continuous)
+        last = self._chunk({}, self.finish_reason)
+        yield self._counted(last, self.completion_tokens, continuous)
         if include_usage:
-            yield {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+            usage = {**self._head("chat.completion.chunk"), "choices": [], "usage": self._usage()}
+            yield usage, self.completion_tokens
+
+    def _counted(self, chunk: dict[str, Any], written: int, continuous: bool) -> tuple[dict[str, Any], int]:
+        return ({**chunk, "usage": self._usage(written)} if continuous else chunk), written
 
     def _call_pieces(self, call: Call) -> Iterator[dict[str, Any]]:
         first = {"id": self._call_id(), "type": "function", "index": 0, "function": {"name": call.name}}
@@ -75,12 +83,12 @@ class Completion:
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": self.id, "object": kind, "created": int(time.time()), "model": self.model}
 
-    def _usage(self) -> dict[str, int]:
-        total = self.prompt_tokens + self.completion_tokens
+    def _usage(self, written: int | None = None) -> dict[str, int]:
+        completion = self.completion_tokens if written is None else written
         return {
             "prompt_tokens": self.prompt_tokens,
-            "total_tokens": total,
-            "completion_tokens": self.completion_tokens,
+            "total_tokens": self.prompt_tokens + completion,
+            "completion_tokens": completion,
         }
 
     def _call_id(self) -> str:
@@ -90,10 +98,9 @@ class Completion:
 def complete(request: dict[str, Any], options: Options) -> Completion:
     """The answer to a chat request. Raises Refused as vLLM would."""
     check(request, options)
-    entire = answer(request)
+    entire = _without_end(answer(request), request)
     found = _cut(entire, request)
-    spoilt = options.fault.answer if options.fault else ""
-    text, call = _spoil(found, spoilt, bool(request.get("stream")))
+    text, call = _spoil(found, options, bool(request.get("stream")))
     finish = "tool_calls" if call else "stop"
     if call is not None and isinstance(request.get("tool_choice"), dict):
         finish = "stop"
@@ -112,11 +119,7 @@ def complete(request: dict[str, Any], options: Options) -> Completion:
 
 def check(request: dict[str, Any], options: Options) -> None:
     """Refuse what vLLM refuses, in its order: model, limits, prompt, tools."""
-    model = request.get("model")
-    if model and model not in options.served_names:
-        aliases = ", ".join(options.served_names)
-        text = f"The model `{model}` does not exist. Valid aliases: {aliases}."
-        raise Refused(404, text, "NotFoundError", "model")
+    _check_model(request, options)
     messages = request.get("messages")
     if (
         not isinstance(messages, list)
@@ -142,6 +145,14 @@ def check(request: dict[str, Any], options: Options) -> None:
 def error_body(status: int, message: str, kind: str, param: str | None = None) -> dict[str, Any]:
     """vLLM's error object."""
     return {"error": {"message": message, "type": kind, "param": param, "code": status}}
+
+
+def _check_model(request: dict[str, Any], options: Options) -> None:
+    model = request.get("model")
+    if model and model not in options.served_names:
+        aliases = ", ".join(options.served_names)
+        text = f"The model `{model}` does not exist. Valid aliases: {aliases}."
+        raise Refused(404, text, "NotFoundError", "model")
 
 
 def _check_limit(request: dict[str, Any], window: int) -> None:
@@ -177,16 +188,46 @@ def _check_tools(request: dict[str, Any], options: Options) -> None:
         raise Refused(400, f"tool_choice={name} requires --tool-call-parser to be set")
 
 
-def _spoil(found: Answer, fault: str, streamed: bool) -> tuple[str, Call | None]:
+def complete_text(request: dict[str, Any], options: Options) -> dict[str, Any]:
+    """The answer to a completion: the raw text for a prompt that is a rendered chat. Raises Refused."""
+    prompt = request.get("prompt")
+    try:
+        chat = json.loads(text_of(prompt)) if isinstance(prompt, list) else None
+    except ValueError as error:
+        raise Refused(400, f"prompt: {error}", param="prompt") from error
+    if not isinstance(chat, dict):
+        chat = {"messages": [{"role": "user", "content": str(prompt)}]}
+    _check_model(request, options)
+    made = answer(chat)
+    return {
+        "id": f"cmpl-{secrets.token_hex(8)}",
+        "object": "text_completion",
+        "created": int(time.time()),
+        "model": request.get("model") or options.served_names[0],
+        "choices": [
+            {"index": 0, "text": written(made, options), "finish_reason": "stop", "stop_reason": None}
+        ],
+        "usage": {"prompt_tokens": len(prompt or ""), "completion_tokens": made.tokens},
+    }
+
+
+def _spoil(found: Answer, options: Options, streamed: bool) -> tuple[str, Call | None]:
     """The text and the call after a fault of the answers: only calls are spoilt."""
-    if found.call is None or not fault or (fault == "stream-leak" and not streamed):
+    fault = options.fault.answer if options.fault else ""
+    if found.call is None or not fault:
         return found.text, found.call
-    match fault:
-        case "tools-tag":
-            return f"<tools>\n{found.call.as_json()}\n</tools>", None
-        case "stream-leak":
-            return f"<tool_call>\n{found.call.as_json()}\n</tool_call>", None
-    return "", None
+    read = fault == "unread" and options.tool_parser in spoken(options).parsers
+    if read or (fault == "stream-leak" and not streamed):
+        return found.text, found.call
+    return "" if fault == "swallowed" else written(found, options), None
+
+
+def _without_end(found: Answer, request: dict[str, Any]) -> Answer:
+    """A sentence said again and again where the request forbids an end."""
+    limit = request.get("max_completion_tokens") or request.get("max_tokens")
+    if not request.get("ignore_eos") or limit is None or found.call is not None:
+        return found
+    return replace(found, text=f"{found.text} " * (1 + (limit + 1) * CHARS_PER_TOKEN // len(found.text)))
 
 
 def _cut(found: Answer, request: dict[str, Any]) -> Answer:

@@ -21,9 +21,12 @@ class Fault:
     at: str = ""
     ending: str = ""
     answer: str = ""
+    format: str = ""
     lines: tuple[str, ...] = ()
     cure_env: str = ""
     cure_window: int = 0
+    cure_flag: str = ""
+    """With this option the fault does not happen at all."""
 
     def cured(self, window: int, environ: Mapping[str, str] = os.environ) -> bool:
         """Whether this start carries the remedy: the variable is set, or the window is small enough."""
@@ -55,4 +58,10 @@ def read_data(name: str) -> dict[str, Any]:
 def _fault(entry: dict[str, Any]) -> Fault:
     cure = entry.pop("cure", {})
     lines = tuple(entry.pop("lines", ()))
-    return Fault(**entry, lines=lines, cure_env=cure.get("env", ""), cure_window=cure.get("window", 0))
+    return Fault(
+        **entry,
+        lines=lines,
+        cure_env=cure.get("env", ""),
+        cure_window=cure.get("window", 0),
+        cure_flag=cure.get("flag", ""),
+    )

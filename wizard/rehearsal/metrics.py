@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from wizard.rehearsal.chat import Completion
 
@@ -15,9 +17,21 @@ class Metrics:
         self._model = model
         self._lock = threading.Lock()
         self._counts: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
+        self._running = 0
         self._add("vllm:request_success_total", 0, finished_reason="stop")
         self._add("vllm:prompt_tokens_total", 0)
         self._add("vllm:generation_tokens_total", 0)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """One more request is worked on meanwhile."""
+        with self._lock:
+            self._running += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._running -= 1
 
     def count(self, answered: Completion, *, tools: bool, streamed: bool) -> None:
         """Record one answer; ``tools`` tells whether a tool parser had to look at it."""
@@ -38,8 +52,10 @@ class Metrics:
 
     def render(self) -> str:
         """The page of ``GET /metrics``."""
-        lines: list[str] = []
+        running = "vllm:num_requests_running"
         with self._lock:
+            served = f'engine="0",model_name="{_escaped(self._model)}"'
+            lines = [f"# TYPE {running} gauge", f"{running}{{{served}}} {float(self._running)}"]
             for (name, labels), value in sorted(self._counts.items()):
                 kind = f"# TYPE {name} counter"
                 if kind not in lines:

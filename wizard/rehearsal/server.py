@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
+import math
 import socket
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from wizard.rehearsal.chat import ENGINE_DEAD, Completion, Refused, complete, error_body
+from wizard.rehearsal.chat import ENGINE_DEAD, Completion, Refused, complete, complete_text, error_body
 from wizard.rehearsal.log import Start, say
 from wizard.rehearsal.metrics import Metrics
+from wizard.rehearsal.wire import text_of, tokenized
 
-_SECONDS_A_PIECE = 0.02
-"""About fifty pieces a second, when the rehearsal has a pace at all."""
+_PROMPT_PACE = 100
+"""How many times as fast as an answer is written a prompt is read."""
 _INTERNAL = "InternalServerError"
 
 
@@ -44,7 +49,25 @@ class RehearsalServer(ThreadingHTTPServer):
         self.start = start
         self.metrics = Metrics(start.options.served_names[0])
         self.dead = False
+        self._written = 0
+        self._lock = threading.Lock()
         self.server_activate()
+
+    @property
+    def pace(self) -> float:
+        """Tokens a second of each answer that is being written: together four get twice what one gets."""
+        return self.start.options.tokens_per_second / math.sqrt(max(1, self._written))
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """While an answer is being written, the others get less."""
+        with self._lock:
+            self._written += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._written -= 1
 
     def die(self) -> None:
         """The engine dies: nothing is answered any more."""
@@ -83,18 +106,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
         body = self.rfile.read(int(length) if length.isdecimal() else 0)
-        if self.path.partition("?")[0] != "/v1/chat/completions":
+        options = self.server.start.options
+        answers: dict[str, Callable[[Any], Completion | dict[str, Any]]] = {
+            "/v1/chat/completions": lambda request: complete(request, options),
+            "/v1/completions": lambda request: complete_text(request, options),
+            "/tokenize": lambda request: tokenized(request, options),
+            "/detokenize": lambda request: {"prompt": text_of(request["tokens"])},
+        }
+        path = self.path.partition("?")[0]
+        # As with vLLM, only what is under /v1 asks for the key.
+        if path not in answers:
             self._send_json(404, {"detail": "Not Found"})
-        elif not self._allowed():
+        elif path.startswith("/v1") and not self._allowed():
             self._send_json(401, {"error": "Unauthorized"})
         else:
-            self._chat(body)
+            self._answer(answers[path], body)
 
-    def _chat(self, body: bytes) -> None:
-        options = self.server.start.options
+    def _answer(self, make: Callable[[Any], Completion | dict[str, Any]], body: bytes) -> None:
         try:
             request = json.loads(body)
-            completion = complete(request, options)
+            made = make(request)
         except Refused as refused:
             self._send_json(refused.status, refused.body)
             return
@@ -102,22 +133,37 @@ class _Handler(BaseHTTPRequestHandler):
             text = f"1 validation error:\n  {{'type': 'json_invalid', 'loc': 'body', 'msg': {str(error)!r}}}"
             self._send_json(400, error_body(400, text, "Bad Request"))
             return
+        if not isinstance(made, Completion):
+            self._send_json(200, made)
+            return
+        with self.server.metrics.running():
+            self._chat(made, request)
+
+    def _chat(self, completion: Completion, request: dict[str, Any]) -> None:
+        options = self.server.start.options
         streamed = bool(request.get("stream"))
         if options.fault and options.fault.at == "serving":
             self._engine_died(streamed)
             return
         self.server.metrics.count(completion, tools=bool(request.get("tools")), streamed=streamed)
         if streamed:
-            self._stream(completion, bool((request.get("stream_options") or {}).get("include_usage")))
+            self._stream(completion, request.get("stream_options") or {})
         else:
             self._send_json(200, completion.whole())
 
-    def _stream(self, completion: Completion, include_usage: bool) -> None:
+    def _stream(self, completion: Completion, wished: dict[str, Any]) -> None:
+        """Send the pieces at the pace of this rehearsal, if it has one."""
         self._open_stream()
-        for piece in completion.pieces(include_usage):
-            if self.server.start.options.pace_s:
-                time.sleep(_SECONDS_A_PIECE)
-            self._event(json.dumps(piece, ensure_ascii=False))
+        usage, continuous = bool(wished.get("include_usage")), bool(wished.get("continuous_usage_stats"))
+        due, before = time.monotonic(), 0
+        with self.server.writing():
+            for piece, written in completion.pieces(usage, continuous):
+                if pace := self.server.pace:
+                    read = 0 if before or not written else completion.prompt_tokens / _PROMPT_PACE
+                    due += (read + written - before) / pace
+                    time.sleep(max(0.0, due - time.monotonic()))
+                before = written
+                self._event(json.dumps(piece, ensure_ascii=False))
         self._event("[DONE]")
 
     def _engine_died(self, streamed: bool) -> None:

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from wizard import paths
 from wizard.catalog import Engine, runtime_facts
 from wizard.child import Outcome, run_child
 from wizard.i18n import _
@@ -72,6 +73,7 @@ def ask_image(
     added: Mapping[str, str],
     deadline_s: float,
     cancel: threading.Event | None,
+    arguments: Sequence[str] = (),
 ) -> Outcome:
     """Run a program in the Python of an image, without network and GPUs; ``added`` are its variables.
 
@@ -84,7 +86,10 @@ def ask_image(
     ended = False
     try:
         outcome = run_child(
-            (engine, "run", *options, *handed, image, "-c", source), variables, deadline_s, cancel
+            (engine, "run", *options, *handed, image, "-c", source, *arguments),
+            variables,
+            deadline_s,
+            cancel,
         )
         ended = not outcome.cut_short
         return outcome
@@ -106,7 +111,7 @@ def version_of(image: str) -> str | None:
 def _command(engine: Engine, image: str) -> tuple[str, ...]:
     """A container's whole call, up to the image: ``serve MODEL …`` follows."""
     facts = runtime_facts().container
-    hub = os.environ.get("HF_HOME") or str(Path("~/.cache/huggingface").expanduser())
+    hub = os.environ.get("HF_HOME") or str(paths.expanded("~/.cache/huggingface"))
     options = (
         *(option.format(hub=hub) for option in facts.run),
         *(f"--env={name}" for name in facts.hand_on),

@@ -9,8 +9,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from wizard.errors import ServerError, UnknownNameError, UsageError
-from wizard.http import TooLateError, bounded, client, server_root
+from wizard.errors import KeyRefusedError, NotVllmError, ServerError, UnknownNameError, UsageError
+from wizard.http import TooLateError, bounded, client, is_loopback, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
 from wizard.text import one_line
@@ -69,7 +69,7 @@ def probe_server(
     except TooLateError:
         raise _too_late(url) from None
     if answer is None and all(entry.owned_by != "vllm" for entry in models):
-        raise ServerError(
+        raise NotVllmError(
             _("{url} serves models, but it is no vLLM.").format(url=url),
             _("Give the address of a vLLM; other servers cannot be checked."),
         )
@@ -148,7 +148,11 @@ def _get(http: httpx.Client, url: str, path: str) -> _Reply:
     except httpx.ConnectError as error:
         raise ServerError(
             _("Nothing answers at {url}: {reason}.").format(url=url, reason=one_line(str(error), 120)),
-            _("Is vLLM running, and is this its address and port? It listens only once it is ready."),
+            _("Is vLLM running, and is this its address and port? It listens only once it is ready.")
+            if is_loopback(url)
+            else _(
+                "Is vLLM up there, started with --host 0.0.0.0, and does the firewall let the port through?"
+            ),
         ) from error
     except httpx.TimeoutException as error:
         raise _too_late(url) from error
@@ -186,10 +190,10 @@ def _models(reply: _Reply, url: str, api_key: str | None) -> tuple[_Entry, ...]:
 def _refuse(reply: _Reply, url: str, api_key: str | None) -> None:
     if reply.status in (401, 403):
         if api_key is None:
-            raise ServerError(
+            raise KeyRefusedError(
                 _("{url} asks for an API key.").format(url=url), _("Name the file that holds it.")
             )
-        raise ServerError(
+        raise KeyRefusedError(
             _("{url} refuses this API key.").format(url=url), _("Use the key vLLM was started with.")
         )
     if 300 <= reply.status < 400:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wizard import paths
 from wizard.errors import LaunchError, UsageError
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
@@ -112,7 +113,7 @@ def read_key(file: str | None) -> str | None:
     if file is None:
         return None
     try:
-        key = Path(file).expanduser().read_text(encoding="utf-8").strip()
+        key = paths.expanded(file).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             _("Cannot read the key file {path}: {reason}.").format(path=file, reason=error),

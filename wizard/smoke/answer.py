@@ -8,11 +8,13 @@ from typing import TypeVar
 
 import msgspec
 
+from wizard.i18n import _
 from wizard.smoke import trouble
+from wizard.smoke.stream import events
 from wizard.text import one_line
 
 _Body = TypeVar("_Body")
-_EXTRACT = 300
+_EXTRACT = 500
 """Characters of an answer that are kept as evidence."""
 
 
@@ -24,6 +26,15 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
     arguments: str
 
 
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What the server counted, tokens; None where it does not say."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    completion_tokens_details: _TokenDetails | None = None
+
+
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """One complete answer. Times are milliseconds; ``streamed_ms`` runs from the first piece to the last."""
 
@@ -33,7 +44,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str | None
     completion_tokens: int | None
     reasoning_tokens: int | None = None
+    usage: Usage | None = None
     streamed: bool = False
+    unusable: str = ""
+    """Why opencode's client would give up on a stream that can be read otherwise."""
     first_piece_ms: float | None = None
     streamed_ms: float | None = None
 
@@ -70,7 +84,7 @@ class _Function(msgspec.Struct):
 class _Call(msgspec.Struct):
     function: _Function = msgspec.field(default_factory=_Function)
     id: str | None = None
-    index: int = 0
+    index: int | None = None
 
 
 class _Message(msgspec.Struct):
@@ -86,22 +100,18 @@ class _Choice(msgspec.Struct):
     message: _Message | None = None
     delta: _Message | None = None
     finish_reason: str | None = None
+    token_ids: list[int] | None = None
 
 
-class _TokenDetails(msgspec.Struct):
+class _TokenDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    completion_tokens: int | None = None
-    completion_tokens_details: _TokenDetails | None = None
 
 
 class _Reply(msgspec.Struct):
     """A plain body or a streamed chunk; ``error`` instead of choices when something broke."""
 
     choices: list[_Choice] = []
-    usage: _Usage | None = None
+    usage: Usage | None = None
     error: object = None
 
 
@@ -126,36 +136,46 @@ class ModelList(msgspec.Struct):
 
 
 def decode(body: bytes | str, kind: type[_Body]) -> _Body:
-    """A body as ``kind``. Raises Trouble when it is not JSON or not of that form."""
+    """A body as ``kind``; a byte order mark and broken UTF-8 are borne, as opencode's client bears them.
+
+    Raises Trouble when it is not JSON or not of that form.
+    """
+    text = body.decode("utf-8-sig", errors="replace") if isinstance(body, bytes) else body
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        text = body.decode(errors="replace") if isinstance(body, bytes) else body
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         raise trouble.unreadable(text, str(error)) from error
 
 
 def from_plain(body: bytes) -> Answer:
-    """The answer in a plain body. Raises Trouble."""
+    """The answer in a plain body. Raises Trouble, also for an error that came with status 200."""
     reply = decode(body, _Reply)
+    if reply.error is not None:
+        raise trouble.refused(200, body.decode(errors="replace"))
     if not reply.choices or reply.choices[0].message is None:
         raise trouble.unreadable(body.decode(errors="replace"), "no choices")
-    parts = _Parts()
-    parts.add(reply.choices[0].message, streamed=False)
+    parts = _Parts(streamed=False)
+    parts.add(reply.choices[0].message)
     parts.finish_reason = reply.choices[0].finish_reason
     parts.usage = reply.usage
-    return parts.answer(streamed=False)
+    return parts.answer()
 
 
-def from_stream(lines: Iterable[str], asked_at: float) -> Answer:
-    """The answer in the lines of a server-sent stream; ``asked_at`` is ``time.monotonic`` of the request.
+def token_ids(body: bytes) -> list[int] | None:
+    """The generated tokens in a plain body that was asked to name them; None when it does not."""
+    choices = decode(body, _Reply).choices
+    return choices[0].token_ids if choices else None
+
+
+def from_stream(pieces: Iterable[bytes], asked_at: float) -> Answer:
+    """The answer in the bytes of a server-sent stream; ``asked_at`` is ``time.monotonic`` of the request.
 
     Raises Trouble for an error inside the stream, for broken JSON and for a stream that just stops.
     """
-    parts = _Parts()
+    parts = _Parts(streamed=True)
     first = last = None
-    for line in lines:
-        data = line.removeprefix("data:").strip()
-        if not line.startswith("data:") or data == "[DONE]":
+    for data in events(pieces):
+        if data.strip() == "[DONE]":
             continue
         reply = decode(data, _Reply)
         if reply.error is not None:
@@ -164,12 +184,11 @@ def from_stream(lines: Iterable[str], asked_at: float) -> Answer:
         for choice in reply.choices[:1]:
             last = time.monotonic()
             first = first or last
-            parts.add(choice.delta or _Message(), streamed=True)
+            parts.add(choice.delta or _Message())
             parts.finish_reason = choice.finish_reason or parts.finish_reason
     if parts.finish_reason is None:
-        raise trouble.unfinished(parts.answer(streamed=True).extract())
+        raise trouble.unfinished(parts.answer().extract())
     return parts.answer(
-        streamed=True,
         first_piece_ms=(first - asked_at) * 1000 if first else None,
         streamed_ms=(last - first) * 1000 if first and last else None,
     )
@@ -178,25 +197,29 @@ def from_stream(lines: Iterable[str], asked_at: float) -> Answer:
 class _Parts:
     """Collects one answer piece by piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, streamed: bool) -> None:
+        self.streamed = streamed
         self.content: list[str] = []
         self.reasoning: list[str] = []
         self.calls: dict[int, ToolCall] = {}
         self.finish_reason: str | None = None
-        self.usage: _Usage | None = None
+        self.usage: Usage | None = None
+        self.unusable = ""
 
-    def add(self, message: _Message, *, streamed: bool) -> None:
+    def add(self, message: _Message) -> None:
         """Add what one message or piece says. Plain bodies give calls no index: there their place counts."""
         self.content.append(message.content or "")
         self.reasoning.append(message.reasoning or message.reasoning_content or "")
         for place, call in enumerate(message.tool_calls or []):
-            self._add_call(call.index if streamed else place, call)
+            if not self.streamed:
+                self._add_call(place, call)
+            else:
+                # As opencode's client does it: a piece without an index begins a call of its own.
+                self._add_call(len(self.calls) if call.index is None else call.index, call)
 
-    def answer(
-        self, *, streamed: bool, first_piece_ms: float | None = None, streamed_ms: float | None = None
-    ) -> Answer:
+    def answer(self, *, first_piece_ms: float | None = None, streamed_ms: float | None = None) -> Answer:
         """What was collected."""
-        usage = self.usage or _Usage()
+        usage = self.usage or Usage()
         details = usage.completion_tokens_details or _TokenDetails()
         return Answer(
             content="".join(self.content),
@@ -205,15 +228,29 @@ class _Parts:
             finish_reason=self.finish_reason,
             completion_tokens=usage.completion_tokens,
             reasoning_tokens=details.reasoning_tokens,
-            streamed=streamed,
+            usage=self.usage,
+            streamed=self.streamed,
+            unusable=self.unusable,
             first_piece_ms=first_piece_ms,
             streamed_ms=streamed_ms,
         )
 
     def _add_call(self, index: int, call: _Call) -> None:
-        known = self.calls.get(index, ToolCall(id="", name="", arguments=""))
+        known = self.calls.get(index)
+        if known is None:
+            known = ToolCall(id="", name="", arguments="")
+            self._note_beginning(call)
         self.calls[index] = ToolCall(
             id=known.id or call.id or "",
             name=known.name or call.function.name or "",
             arguments=known.arguments + (call.function.arguments or ""),
         )
+
+    def _note_beginning(self, call: _Call) -> None:
+        """opencode's client ends the whole answer when a streamed call begins without its id or its name."""
+        if not self.streamed or self.unusable:
+            return
+        if call.id is None:
+            self.unusable = _("A streamed call begins without an id: opencode's client gives up on it.")
+        elif call.function.name is None:
+            self.unusable = _("A streamed call begins without a name: opencode's client gives up on it.")

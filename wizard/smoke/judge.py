@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from wizard.catalog import LeakMarker, leak_markers
 from wizard.i18n import _
 from wizard.smoke.answer import Answer, ToolCall
+from wizard.smoke.leaks import Leak, find_leak, thoughts_in
 from wizard.smoke.material import CallTask, Tool, material
+from wizard.smoke.sanity import nonsense
 from wizard.smoke.types import SmokeStatus
 
 _CHARS_PER_TOKEN = 3
@@ -20,21 +21,16 @@ _NAMED = 6
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of looking at one answer. ``again``: asking once more, more plainly, may help."""
+    """The result of looking at one answer. ``again``: asking once more, more plainly, may help.
+
+    ``suspect``: the model may have written it so, and no parser be to blame.
+    """
 
     status: SmokeStatus
     detail: str
     hint: str = ""
     again: bool = False
-
-
-class Leak(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that came as text: how it looked, and the parsers that read such text (none: no parser does)."""
-
-    looks: str
-    parsers: tuple[str, ...]
-    start: int
-    """Where in the text it begins."""
+    suspect: bool = False
 
 
 def judge_call(answer: Answer, task: CallTask) -> Judgement:
@@ -49,10 +45,14 @@ def judge_call(answer: Answer, task: CallTask) -> Judgement:
             detail=_("The call ended up in the reasoning: {looks}.").format(looks=leak.looks),
             hint=_("The reasoning parser does not fit the model: change or remove --reasoning-parser."),
         )
+    if broken := _nonsense(answer):
+        return broken
     if answer.cut:
         return _cut_off()
+    if broken := (_swallowed(answer) if answer.silent else None) or _endless(answer):
+        return broken
     if answer.silent:
-        return _swallowed(answer) or Judgement(
+        return Judgement(
             status="warn",
             detail=_("The model answered nothing."),
             hint=_("Try again; if it persists, the parser or the chat template does not fit the model."),
@@ -78,6 +78,8 @@ def judge_text(answer: Answer, wanted: str) -> Judgement:
         )
     if leak := find_leak(answer.content, wanted):
         return _leaked(leak, answer)
+    if broken := _nonsense(answer):
+        return broken
     if answer.cut and answer.silent:
         return _cut_off()
     if answer.silent and answer.reasoning.strip():
@@ -92,36 +94,7 @@ def judge_text(answer: Answer, wanted: str) -> Judgement:
             detail=_("The answer is empty."),
             hint=_("Check the chat template and the checkpoint: the model itself may be broken."),
         )
-    if answer.finish_reason is None:
-        return Judgement(
-            status="fail",
-            detail=_("The answer has no finish reason: opencode would ask again without end."),
-            hint=_("Check that the address is vLLM's own and not that of a proxy or of another program."),
-        )
-    return Judgement(status="ok", detail=_with_thoughts(answer))
-
-
-def find_leak(text: str, tool: str) -> Leak | None:
-    """A tool call written in ``text``, or None. ``tool`` is the name the call would have."""
-    found = [leak for leak in leak_markers() if leak.kind == "tool" and leak.marker in text]
-    unread = next((leak.marker for leak in found if not leak.parsers), None)
-    if unread is not None:
-        # <tools> around a call hides whatever is inside: what would read the inside does not matter.
-        return Leak(looks=unread, parsers=(), start=text.index(unread))
-    for shape in material().shape:
-        written = re.search(shape.pattern.replace("$tool", re.escape(tool)), text)
-        if written and shape.tagged == bool(found):
-            return Leak(looks=shape.id, parsers=shape.parsers, start=written.start())
-    if not found:
-        return None
-    longest = found[0].marker
-    return Leak(looks=longest, parsers=_common_parsers(found), start=text.index(longest))
-
-
-def _common_parsers(found: list[LeakMarker]) -> tuple[str, ...]:
-    """The parsers that read every tag found; when none does, those of the longest tag."""
-    common = [name for name in found[0].parsers if all(name in leak.parsers for leak in found)]
-    return tuple(common) or found[0].parsers
+    return _endless(answer) or Judgement(status="ok", detail=_with_thoughts(answer))
 
 
 def _half_written(answer: Answer, leak: Leak) -> bool:
@@ -143,7 +116,7 @@ def _leaked(leak: Leak, answer: Answer) -> Judgement:
             names = _("{names} and {count} more").format(names=names, count=more)
         hint = _("Parsers that read this format: {names}. Start vLLM with the one of the model's family.")
         hint = hint.format(names=names)
-    return Judgement(status="fail", detail=detail.format(looks=leak.looks), hint=hint)
+    return Judgement(status="fail", detail=detail.format(looks=leak.looks), hint=hint, again=True)
 
 
 def _swallowed(answer: Answer) -> Judgement | None:
@@ -165,16 +138,24 @@ def _swallowed(answer: Answer) -> Judgement | None:
 
 def _judge_calls(answer: Answer, task: CallTask) -> Judgement:
     """Every call must name an offered tool and carry arguments that fit its schema."""
+    misread = _("The parser misreads the model: start vLLM with the one of the model's family.")
+    if answer.unusable:
+        return Judgement(status="fail", detail=answer.unusable, hint=misread, again=True)
     for call in answer.calls:
         problem = _problem(call, task.tools)
         if problem and answer.cut:
             return _cut_off()
         if problem:
-            return Judgement(
-                status="fail",
-                detail=problem,
-                hint=_("The parser misreads the model: start vLLM with the one of the model's family."),
-            )
+            return Judgement(status="fail", detail=problem, hint=misread, again=True, suspect=True)
+    ids = [call.id for call in answer.calls if call.id]
+    if len(set(ids)) < len(ids):
+        return Judgement(
+            status="fail",
+            detail=_("Two calls have the same id: a client cannot tell their results apart."),
+            hint=_("Another version of vLLM, or of the parser, may give every call an id of its own."),
+        )
+    if broken := _endless(answer):
+        return broken
     call = answer.calls[0]
     shown = f"{call.name} {call.arguments}"
     if all(call.name != task.wanted for call in answer.calls):
@@ -184,9 +165,77 @@ def _judge_calls(answer: Answer, task: CallTask) -> Judgement:
             hint=_("The format is right: the model is weak with tools."),
             again=True,
         )
+    if task.expect and not any(_as_wanted(call, task) for call in answer.calls):
+        return Judgement(
+            status="warn",
+            detail=_("Asked for {wanted}, the call says {shown}.").format(wanted=task.expect, shown=shown),
+            hint=_("The format is right: the model copies badly, or the parser changes what it writes."),
+            again=True,
+            suspect=True,
+        )
     if leak := find_leak(answer.content, task.wanted):
         shown = _("{shown}, and {looks} left in the text").format(shown=shown, looks=leak.looks)
     return Judgement(status="ok", detail=shown)
+
+
+def together(tries: Sequence[Judgement]) -> Judgement:
+    """One judgement on the same question asked once or twice: what went wrong only once proves nothing."""
+    first, last = tries[0], tries[-1]
+    statuses = {judgement.status for judgement in tries}
+    if statuses == {"fail", "ok"}:
+        detail = _("One of two answers was right; the other: {detail}").format(detail=first.detail)
+        return Judgement(status="warn", detail=detail, hint=first.hint)
+    if statuses == {"fail", "warn"}:
+        failed = first if first.status == "fail" else last
+        return msgspec.structs.replace(failed, status="warn")
+    return last
+
+
+def wrote_it(raw: str, task: CallTask) -> bool:
+    """Whether the model's own text holds the call that was wanted, in any format: then a parser lost it."""
+    pieces = [task.wanted, *_leaves(msgspec.json.decode(task.expect))] if task.expect else []
+    return bool(pieces) and all(any(form in raw for form in _written(piece)) for piece in pieces)
+
+
+def _written(piece: str) -> tuple[str, ...]:
+    """The ways to write a text: as it is, or as JSON with as few or as many escapes as can be."""
+    return piece, json.dumps(piece, ensure_ascii=False)[1:-1], json.dumps(piece)[1:-1]
+
+
+def _leaves(value: object) -> list[str]:
+    """The keys and values of a JSON document as text."""
+    match value:
+        case dict():
+            return [leaf for key, inner in value.items() for leaf in (str(key), *_leaves(inner))]
+        case list():
+            return [leaf for inner in value for leaf in _leaves(inner)]
+        case str():
+            return [value]
+    return [msgspec.json.encode(value).decode()]
+
+
+def _as_wanted(call: ToolCall, task: CallTask) -> bool:
+    """Whether the arguments are those asked for. White space around a text proves nothing either way."""
+    return _trimmed(arguments_of(call)) == _trimmed(msgspec.json.decode(task.expect))
+
+
+def arguments_of(call: ToolCall) -> object:
+    """The arguments, decoded; none at all are an empty object, as opencode reads them.
+
+    Raises msgspec.DecodeError.
+    """
+    return msgspec.json.decode(call.arguments) if call.arguments.strip() else {}
+
+
+def _trimmed(value: object) -> object:
+    match value:
+        case dict():
+            return {key: _trimmed(inner) for key, inner in value.items()}
+        case list():
+            return [_trimmed(inner) for inner in value]
+        case str():
+            return value.strip()
+    return value
 
 
 def _problem(call: ToolCall, tools: Iterable[Tool]) -> str:
@@ -195,7 +244,7 @@ def _problem(call: ToolCall, tools: Iterable[Tool]) -> str:
     if tool is None:
         return _("The call names a tool that was not offered: {name}.").format(name=call.name or _("no name"))
     try:
-        arguments = msgspec.json.decode(call.arguments)
+        arguments = arguments_of(call)
     except msgspec.DecodeError:
         return _("The arguments of the call are not JSON: {arguments}").format(arguments=call.arguments)
     if not isinstance(arguments, dict):
@@ -208,6 +257,43 @@ def _problem(call: ToolCall, tools: Iterable[Tool]) -> str:
     return ""
 
 
+def _nonsense(answer: Answer) -> Judgement | None:
+    """The judgement on a text that is none."""
+    seen = nonsense(answer.content or answer.reasoning)
+    if not seen:
+        return None
+    return Judgement(
+        status="fail",
+        detail=_("The model answers garbage: {seen}.").format(seen=seen),
+        hint=_(
+            "Weights, quantization or attention kernel do not fit this GPU, or the KV cache format costs "
+            "too much: try without --kv-cache-dtype, another attention backend, or another variant."
+        ),
+        again=True,
+    )
+
+
+def _endless(answer: Answer) -> Judgement | None:
+    """The judgement on a finish reason after which opencode asks again, and again."""
+    reason = answer.finish_reason
+    calls_without = reason in ("tool_calls", "function_call") and not answer.calls
+    if reason in material().finish_reasons and not calls_without:
+        return None
+    if reason is None:
+        detail = _("The answer has no finish reason: opencode would ask again without end.")
+    elif calls_without:
+        detail = _("The finish reason is {reason}, but no call came: opencode would ask again without end.")
+    else:
+        detail = _(
+            "The finish reason is {reason}: opencode does not know it and would ask again without end."
+        )
+    return Judgement(
+        status="fail",
+        detail=detail.format(reason=reason),
+        hint=_("Check that the address is vLLM's own and not that of a proxy or of another program."),
+    )
+
+
 def _cut_off() -> Judgement:
     return Judgement(
         status="warn",
@@ -218,9 +304,8 @@ def _cut_off() -> Judgement:
 
 def _with_thoughts(answer: Answer) -> str:
     """The beginning of the text; thoughts that a missing reasoning parser left in it are pointed out."""
-    left = [leak for leak in leak_markers() if leak.kind == "reasoning" and leak.marker in answer.content]
-    if left:
+    if tag := thoughts_in(answer.content):
         return _(
             "Answered, with its thoughts in the text ({looks}): a reasoning parser would hide them."
-        ).format(looks=left[0].marker)
+        ).format(looks=tag)
     return _("Answered: {text}").format(text=answer.content.strip())

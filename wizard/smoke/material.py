@@ -3,37 +3,81 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from importlib import resources
 
 import msgspec
 
 
+class CheckSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One check: ``required`` ones decide the verdict; it is pointless when the one it ``needs`` failed.
+
+    Those that are ``together`` and stand in a row are made at the same time.
+    """
+
+    id: str
+    title: str
+    required: bool = False
+    deadline_s: float = 0.0
+    needs: str = ""
+    together: bool = False
+
+
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A tool offered to the model; ``parameters`` is its JSON schema."""
+    """A tool offered to the model; ``parameters`` is its JSON schema.
+
+    ``characters``: how long its description is made, with the filling; 0 leaves it as it is.
+    """
 
     name: str
     description: str
     parameters: dict[str, object]
-
-
-class ChatTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A question that wants words."""
-
-    prompt: str
+    characters: int = 0
 
 
 class CallTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that wants a call of ``wanted``; ``again`` is the plainer wording of the second try."""
 
+    id: str
     wanted: str
     prompt: str
     again: str
-    arguments: str = ""
-    """JSON of the call that is answered in the round trip when the model made none."""
+    expect: str = ""
+    """JSON of the arguments that are right; empty where the model may choose."""
     result: str = ""
-    """What the tool answers in the round trip."""
-    tools: tuple[Tool, ...]
+    """What the tool answers in a round trip."""
+    tools: tuple[Tool, ...] = ()
+    """What is offered; none: the tools of the first task."""
+
+
+class Words(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The questions that want words."""
+
+    chat: str
+    title_system: str
+    title_user: tuple[str, ...]
+    count: str
+    """A question with a long answer, to cut or to leave."""
+    between: str
+    """What the assistant said in an earlier turn, for a history."""
+
+
+class Filling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Sentences that make a text as long as opencode's; ``characters``: the length of its system message."""
+
+    characters: int
+    sentences: tuple[str, ...]
+    tokens: int
+    """What the whole request takes at most, with the answer."""
+
+    def text(self, opening: str, characters: int) -> str:
+        """``opening`` and the sentences, numbered so that no two are alike, up to exactly ``characters``."""
+        lines = [opening]
+        length = len(opening)
+        while length < characters:
+            number = len(lines)
+            lines.append(f"{number}. {self.sentences[(number - 1) % len(self.sentences)]}")
+            length += len(lines[-1]) + 1
+        return "\n".join(lines)[:characters]
 
 
 class CallShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,26 +94,54 @@ class KnownError(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """How a refusal is recognised: by status, by text, or both. ``ends``: further checks are pointless."""
 
     code: str
-    status: int | None = None
+    status: tuple[int, ...] = ()
     pattern: str = ""
     ends: bool = False
     source: str
 
 
+class Overflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How opencode reads a refusal: as too long a prompt (it then compacts), or as worth trying again."""
+
+    recognised: tuple[str, ...]
+    """Regular expressions, case ignored."""
+    transient: str
+    """A regular expression that makes opencode send the same request again and again."""
+    source: str
+
+
 class Material(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file. Lengths are tokens, deadlines seconds by the id of the check."""
+    """The whole file. Lengths are tokens."""
 
     source: str
     max_tokens: int
     max_tokens_thinking: int
     minimum_window: int
     swallowed_tokens: int
-    deadlines_s: Mapping[str, float]
-    chat: ChatTask
-    call: CallTask
-    many: CallTask
+    repeated: int
+    """So many times the same character, or the same words, one after the other, are no language."""
+    finish_reasons: tuple[str, ...]
+    retried: tuple[int, ...]
+    """Statuses after which opencode asks again."""
+    retry_after_s: float
+    running: str
+    """A regular expression for the counters of running requests."""
+    check: tuple[CheckSpec, ...]
+    words: Words
+    filling: Filling
+    task: tuple[CallTask, ...]
     shape: tuple[CallShape, ...]
+    overflow: Overflow
     error: tuple[KnownError, ...]
+
+    def find_check(self, id: str) -> CheckSpec:
+        """The check with this id."""
+        return next(check for check in self.check if check.id == id)
+
+    def find_task(self, id: str) -> CallTask:
+        """The task with this id, with the tools it offers."""
+        found = next(task for task in self.task if task.id == id)
+        return found if found.tools else msgspec.structs.replace(found, tools=self.task[0].tools)
 
 
 @functools.cache

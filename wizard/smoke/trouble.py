@@ -40,6 +40,18 @@ _EXPLAINED = {
         N_("The prompt does not fit in the server's window."),
         N_("Start vLLM with a larger --max-model-len."),
     ),
+    "redirected": (
+        N_("The server sends the request on to another address."),
+        N_("That is not followed, so that a key stays with the host you named. Give the final address."),
+    ),
+    "gateway": (
+        N_("A proxy or gateway answered in the place of vLLM."),
+        N_("Ask vLLM directly, or look at the proxy: it gets no answer from vLLM, or too late."),
+    ),
+    "throttled": (
+        N_("The server takes no more requests at the moment."),
+        N_("Something before vLLM limits them: ask vLLM directly, or try again later."),
+    ),
     "engine-dead": (
         N_("vLLM's engine died while it answered."),
         N_("Look for the cause in its log, and in the kernel's for an out-of-memory kill."),
@@ -53,13 +65,24 @@ _EXPLAINED = {
 
 
 class Trouble(ServerError):
-    """A request without a usable answer. ``ends_test``: the next requests cannot do better."""
+    """A request without a usable answer. ``status``: HTTP's, when the server refused it.
+
+    ``ends_test``: the next requests cannot do better.
+    """
 
     def __init__(
-        self, code: str, detail: str, hint: str, *, ends_test: bool = False, evidence: str = ""
+        self,
+        code: str,
+        detail: str,
+        hint: str,
+        *,
+        status: int | None = None,
+        ends_test: bool = False,
+        evidence: str = "",
     ) -> None:
         super().__init__(detail, hint)
         self.code = code
+        self.status = status
         self.ends_test = ends_test
         self.evidence = evidence
 
@@ -76,15 +99,16 @@ def refused(status: int, text: str, names: tuple[str, ...] = ()) -> Trouble:
     said = one_line(_message(text))
     for known in material().error:
         # Inside a stream the status was sent long before the error: only the text tells.
-        status_fits = known.status in (None, status) or (status == 200 and bool(known.pattern))
+        status_fits = not known.status or status in known.status or (status == 200 and bool(known.pattern))
         if status_fits and re.search(known.pattern, said):
             detail, hint = _explained(known.code, names)
             evidence = f"HTTP {status} {said}"
-            return Trouble(known.code, detail, hint, ends_test=known.ends, evidence=evidence)
+            return Trouble(known.code, detail, hint, status=status, ends_test=known.ends, evidence=evidence)
     return Trouble(
         "refused",
         _("The server refused the request with status {status}.").format(status=status),
         _("Its own words are in the evidence; its log says more."),
+        status=status,
         evidence=f"HTTP {status} {said}",
     )
 

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from wizard.serve import Server
+from wizard.smoke.rates import Speed as Speed
 
 SmokeStatus = Literal["ok", "warn", "fail", "skip"]
 SmokeVerdict = Literal["pass", "fail", "inconclusive"]
@@ -26,13 +27,6 @@ class SmokeCheck(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
     hint: str = ""
     ms: int
-
-
-class Speed(msgspec.Struct, frozen=True, kw_only=True):
-    """Seen in the streamed answer to the tool's result: first token in ms, decoding in tokens a second."""
-
-    ttft_ms: float | None
-    decode_tps: float | None
 
 
 class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,8 @@ from wizard.catalog import host_facts
 from wizard.i18n import N_, _
 from wizard.machine.checks.subject import Subject, newest_for
 from wizard.machine.problems import explain_problem
-from wizard.machine.types import Check, CheckStatus, Gpu, GpuProcess, GpuState, Machine, PciCard
+from wizard.machine.types import PROCESSES, Check, CheckStatus, Gpu, GpuProcess, GpuState, Machine, PciCard
+from wizard.text import one_line
 
 _SLOWDOWNS = {
     "thermal": N_("it is too hot"),
@@ -17,6 +18,9 @@ _SLOWDOWNS = {
     "hardware": N_("the hardware slows it down"),
 }
 """A power cap is left out: every busy GPU reaches it."""
+_BUSY_COMMAND = "nvidia-smi"
+_SHOWN = 40
+"""Characters shown of a variable, which can have thousands."""
 _POWER_TOLERANCE_W = 1.0
 
 
@@ -111,21 +115,63 @@ def driver(subject: Subject) -> Check:
 
 
 def busy(subject: Subject) -> Check | None:
-    """Programs that hold memory of a GPU; in containers and under WSL the driver hides them."""
-    machine, command = subject.machine, "nvidia-smi"
+    """What holds memory of a GPU: programs the driver names, and those it hides, told by their memory."""
+    machine = subject.machine
     if not machine.gpus:
         return None
-    users = [_user(gpu, process) for gpu in machine.gpus for process in gpu.processes]
     shown = [gpu.index for gpu in machine.gpus if gpu.display_active]
     screen = _("GPU {index} drives a screen.").format(index=", ".join(map(str, shown))) if shown else ""
+    users = ", ".join(_user(gpu, process) for gpu in machine.gpus for process in gpu.processes)
+    out_of_sight = [_out_of_sight(gpu, mib) for gpu in machine.gpus if (mib := _unexplained_mib(gpu))]
+    if not users and not out_of_sight:
+        return _nobody(machine, screen)
+    hints = []
     if users:
-        hint = _("Stop these programs, or give vLLM other GPUs: what they hold is missing for the model.")
-        detail = f"{', '.join(users)}. {screen}".strip() if screen else ", ".join(users)
-        return Check(id="busy", status="warn", detail=detail, hint=hint, command=command)
+        hints.append(
+            _("Stop these programs, or give vLLM other GPUs: what they hold is missing for the model.")
+        )
+    if out_of_sight:
+        hints.append(
+            _(
+                "They belong to another user, container or system: ask there (on the host: "
+                "sudo nvidia-smi) before you load a model."
+            )
+        )
+    details = (f"{users}." if users and (screen or out_of_sight) else users, *out_of_sight, screen)
+    return Check(
+        id="busy",
+        status="warn",
+        detail=" ".join(filter(None, details)),
+        hint=" ".join(hints),
+        command=_BUSY_COMMAND,
+    )
+
+
+def _nobody(machine: Machine, screen: str) -> Check:
+    status: CheckStatus = "ok"
     detail = _("No other program is seen on the GPUs.")
     if machine.container or machine.wsl:
         detail = _("No other program is seen on the GPUs; from in here, programs outside are hidden.")
-    return Check(id="busy", status="ok", detail=f"{detail} {screen}".strip(), command=command)
+    elif any(PROCESSES in gpu.unread for gpu in machine.gpus if gpu.usable):
+        status, detail = "skip", _("Which programs use the GPUs could not be read; their memory is free.")
+    return Check(id="busy", status=status, detail=f"{detail} {screen}".strip(), command=_BUSY_COMMAND)
+
+
+def _unexplained_mib(gpu: Gpu) -> int:
+    """MiB taken that no named program explains; 0 below what driver and screen take of every GPU.
+
+    Nothing can be said of a GPU in the host's memory or split with MIG, nor where a program hides its share.
+    """
+    known = [process.used_mib for process in gpu.processes if process.used_mib is not None]
+    if gpu.unified or gpu.mig or len(known) < len(gpu.processes):
+        return 0
+    taken = gpu.memory_mib - gpu.memory_free_mib - sum(known)
+    return taken if taken >= host_facts().busy.unexplained_mib else 0
+
+
+def _out_of_sight(gpu: Gpu, mib: int) -> str:
+    text = _("GPU {index}: {gib:.1f} of {total:.1f} GiB are taken by programs out of sight.")
+    return text.format(index=gpu.index, gib=mib / 1024, total=gpu.memory_mib / 1024)
 
 
 def _user(gpu: Gpu, process: GpuProcess) -> str:
@@ -200,11 +246,11 @@ def visible(subject: Subject) -> Check | None:
     command = "echo $CUDA_VISIBLE_DEVICES"
     seen = [str(gpu.index) for gpu in machine.gpus if not gpu.hidden]
     detail = _("CUDA_VISIBLE_DEVICES={value} leaves GPUs {seen} of {count}.").format(
-        value=machine.visible_devices, seen=", ".join(seen) or "-", count=len(machine.gpus)
+        value=one_line(machine.visible_devices, _SHOWN), seen=", ".join(seen) or "-", count=len(machine.gpus)
     )
     if "MIG-" in machine.visible_devices:
         detail += " " + _("It names a part of a split GPU: an engine sees that part only, as its one GPU.")
-    if len({gpu.name for gpu in machine.gpus}) > 1:
+    if len({gpu.name for gpu in machine.gpus if gpu.name}) > 1:
         hint = _(
             "The GPUs differ, and CUDA numbers them by speed unless told otherwise: set "
             "CUDA_DEVICE_ORDER=PCI_BUS_ID too, or name them by UUID."

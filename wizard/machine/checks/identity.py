@@ -46,4 +46,6 @@ def _twin(product: str) -> str:
     )
     if known is None:
         return _("it has the GB10 of a DGX Spark, so what is said of that holds here too.")
+    if known.name.lower() in product.lower().replace("_", " "):
+        return _("GB10, as in a DGX Spark.")
     return _("{name}: GB10, as in a DGX Spark.").format(name=known.name)

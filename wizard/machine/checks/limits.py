@@ -11,9 +11,9 @@ from wizard.machine.types import Check
 
 
 def limits(subject: Subject) -> Check:
-    """Open files, locked memory and threads of what is started from here."""
+    """Open files, locked memory, threads and stack of what is started from here."""
     system, floors = subject.machine.system, host_facts().limits
-    command = "ulimit -n; ulimit -l; cat /sys/fs/cgroup/pids.max"
+    command = "ulimit -n; ulimit -l; ulimit -u; ulimit -s; cat /sys/fs/cgroup/pids.max"
     if system.open_files is None and system.open_files_hard is None and system.locked_memory_kib is None:
         return unread("limits", command)
     low, hints = [], []
@@ -26,6 +26,12 @@ def limits(subject: Subject) -> Check:
     if system.tasks is not None and system.tasks < floors.tasks:
         low.append(_("{count} processes and threads").format(count=system.tasks))
         hints.append(_("Raise TasksMax= of the service, or --pids-limit of the container."))
+    if system.processes is not None and system.processes < floors.tasks:
+        low.append(_("{count} processes and threads of this user").format(count=system.processes))
+        hints.append(_("Raise nproc in /etc/security/limits.conf, or LimitNPROC= in the service."))
+    if system.stack_kib is not None and system.stack_kib < floors.stack_kib:
+        low.append(_("{kib} KiB of stack a thread").format(kib=system.stack_kib))
+        hints.append(_("Before the launch: ulimit -s {kib}").format(kib=floors.stack_kib))
     locked = (
         _("Locked memory: {mib} MiB.").format(mib=system.locked_memory_kib // 1024)
         if system.locked_memory_kib is not None

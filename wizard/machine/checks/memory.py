@@ -21,6 +21,11 @@ def memory(subject: Subject) -> Check:
         if memory.available_mib >= floors.ram_to_load_mib:
             return Check(id="memory", status="ok", detail=detail, command=_COMMAND)
         hint = _("Weights pass through this memory when they are loaded: close other programs first.")
+        if memory.total_mib < floors.ram_to_load_mib:
+            hint = _(
+                "Weights pass through this memory when they are loaded, and the machine has no more: if a "
+                "load is killed, add swap or memory, or take a smaller model."
+            )
         if subject.machine.wsl:
             hint = _(
                 "Windows gives WSL half of its memory: allow more with memory= in %UserProfile%\\.wslconfig, "

@@ -8,7 +8,7 @@ from itertools import combinations
 from wizard.catalog import host_facts
 from wizard.i18n import N_, _
 from wizard.machine.checks.subject import Subject, unread
-from wizard.machine.types import Check, CheckStatus, Gpu, Machine
+from wizard.machine.types import LINKS, Check, CheckStatus, Gpu, Machine
 
 _REASONS = {
     "chipset-not-supported": N_("the chipset does not do it"),
@@ -27,6 +27,8 @@ def peer_to_peer(subject: Subject) -> Check | None:
     usable = [gpu for gpu in machine.gpus if gpu.usable]
     if len(usable) < 2:
         return None
+    if any(LINKS in gpu.unread for gpu in usable):
+        return _unknown()
     joined = _("NVLink joins: {groups}.").format(groups=_groups(machine)) if machine.nvlink_groups else ""
     apart = [pair for pair in combinations(usable, 2) if not _linked(machine, pair)]
     if not apart:
@@ -52,6 +54,12 @@ def peer_to_peer(subject: Subject) -> Check | None:
     return Check(id="p2p", status="warn", detail=" ".join(details), hint=hint, command=_COMMAND)
 
 
+def _unknown() -> Check:
+    detail = _("Whether NVLink joins the GPUs could not be read.")
+    hint = _("See for yourself: NV and a number between two GPUs is NVLink.")
+    return Check(id="p2p", status="skip", detail=detail, hint=hint, command=_COMMAND)
+
+
 def bar1(subject: Subject) -> Check | None:
     """The windows to each other's memory, for GPUs that reach it over PCIe. Over NVLink none is needed."""
     machine, facts = subject.machine, host_facts().bar1
@@ -62,7 +70,7 @@ def bar1(subject: Subject) -> Check | None:
     known = [(gpu, gpu.state.bar1_mib) for gpu in gpus if gpu.state.bar1_mib]
     if not over_pcie:
         return None
-    if not known:
+    if not known or any(LINKS in gpu.unread for gpu in usable):
         return unread("bar1", _BAR1_COMMAND)
     small = [(gpu.index, mib) for gpu, mib in known if mib <= facts.small_mib < gpu.memory_mib]
     full = [

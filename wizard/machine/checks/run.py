@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from wizard.i18n import _
 from wizard.machine.checks import (
@@ -77,6 +79,8 @@ _OF_THIS_HOST: Mapping[str, _Look] = {
 _FIRST = "port"
 """Looks who listens before the others start programs: one just forked holds its parent's sockets."""
 _HEAD_START_S = 1.0
+_FAREWELL_S = 1.0
+"""How long checks that are cut off may take to end the programs they had started."""
 
 
 def checks(
@@ -104,23 +108,47 @@ def checks(
     return (*found, *_side_by_side(subject, deadline_s))
 
 
+def checked_for(found: Sequence[Check], machine: Machine, python: str) -> tuple[Check, ...]:
+    """The checks with those that depend on vLLM's own Python looked at again; what was skipped stays so."""
+    subject = Subject(machine=machine, python=python)
+    return tuple(
+        tools.compiler(subject) if check.id == "compiler" and check.status != "skip" else check
+        for check in found
+    )
+
+
 def _side_by_side(subject: Subject, deadline_s: float) -> Sequence[Check]:
-    """Each look in a thread of its own. One that does not come back is left behind, and dies with us."""
+    """Each look in a thread of its own. One that does not come back is left behind, and dies with us.
+
+    A program it waits for does not: it is ended here.
+    """
     results: dict[str, Check] = {}
+    cut_off = threading.Event()
+    subject = msgspec.structs.replace(subject, probe=msgspec.structs.replace(subject.probe, cancel=cut_off))
     threads = {
         id: threading.Thread(target=_look, args=(id, look, subject, results), daemon=True, name=f"check-{id}")
         for id, look in _OF_THIS_HOST.items()
     }
-    threads[_FIRST].start()
-    threads[_FIRST].join(min(_HEAD_START_S, deadline_s))
-    for id, thread in threads.items():
-        if id != _FIRST:
-            thread.start()
-    until = time.monotonic() + deadline_s
-    for thread in threads.values():
-        thread.join(max(0.0, until - time.monotonic()))
+    try:
+        threads[_FIRST].start()
+        threads[_FIRST].join(min(_HEAD_START_S, deadline_s))
+        for id, thread in threads.items():
+            if id != _FIRST:
+                thread.start()
+        _join(threads.values(), deadline_s)
+        found = dict(results)
+    finally:
+        cut_off.set()
+        _join((thread for thread in threads.values() if thread.is_alive()), _FAREWELL_S)
     late = _("It did not answer within {seconds:.0f} seconds.").format(seconds=deadline_s)
-    return [results.get(id, Check(id=id, status="skip", detail=late)) for id in _OF_THIS_HOST]
+    return [found.get(id, Check(id=id, status="skip", detail=late)) for id in _OF_THIS_HOST]
+
+
+def _join(threads: Iterable[threading.Thread], patience_s: float) -> None:
+    """Wait for all of them, ``patience_s`` seconds together."""
+    until = time.monotonic() + patience_s
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def _look(id: str, look: _Look, subject: Subject, results: dict[str, Check]) -> None:

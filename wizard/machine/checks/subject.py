@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -33,6 +34,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     root: Path = Path("/")
     environ: Mapping[str, str] = msgspec.field(default_factory=lambda: dict(os.environ))
+    cancel: threading.Event | None = None
+    """Once it is set, the programs that still run are ended, and others end as they are started."""
 
     def text(self, path: str) -> str | None:
         """The file's text; None when it cannot be read."""
@@ -54,7 +57,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
     def run(self, *argv: str) -> Outcome:
         """A program in plain English, to its end or for a few seconds."""
-        return run_child(argv, {**self.environ, "LC_ALL": "C"}, _CHILD_DEADLINE_S)
+        return run_child(argv, {**self.environ, "LC_ALL": "C"}, _CHILD_DEADLINE_S, self.cancel)
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +66,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     host: str = "127.0.0.1"
     port: int = 8000
+    python: str | None = None
+    """The Python of the vLLM that was found; None: none was yet, and the wizard's own stands for it."""
     probe: Probe = msgspec.field(default_factory=Probe)
 
 

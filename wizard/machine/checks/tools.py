@@ -19,6 +19,7 @@ _COMPILERS = ("gcc", "cc", "clang")
 """As Triton looks for one."""
 _INSTALLERS = ("uv", "pipx", "pip", "pip3")
 _LIBRARY_FOLDERS = ("usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib64")
+_ASK_FOR_HEADERS = "import sysconfig; print(sysconfig.get_path('include'))"
 _RELEASE = re.compile(r"release (\d+\.\d+)")
 
 
@@ -43,13 +44,15 @@ def compiler(subject: Subject) -> Check:
     """A C compiler and Python's headers: Triton compiles a small launcher for every model."""
     probe = subject.probe
     named = probe.environ.get("CC") or next((name for name in _COMPILERS if probe.which(name)), None)
-    headers = Path(sysconfig.get_path("include")) / "Python.h"
+    headers = _headers_folder(probe, subject.python) / "Python.h"
     command = f"{named or 'gcc'} --version; ls {headers}"
     missing = []
     if named is None:
         missing.append(_("a C compiler"))
     if not probe.exists(str(headers).lstrip("/")):
         missing.append(_("the headers of this Python (Python.h)"))
+        if subject.python is not None:
+            missing[-1] = _("the headers of vLLM's Python ({file})").format(file=one_line(str(headers)))
     if not missing:
         detail = _("C compiler {name} and Python's headers, with which Triton builds its kernels.")
         return Check(
@@ -65,6 +68,15 @@ def compiler(subject: Subject) -> Check:
         ),
         command=command,
     )
+
+
+def _headers_folder(probe: Probe, python: str | None) -> Path:
+    """Where a Python, or this one, has its headers; this one's, too, for one that does not answer."""
+    if python is not None:
+        outcome = probe.run(python, "-I", "-c", _ASK_FOR_HEADERS)
+        if outcome.code == 0 and outcome.output.startswith("/"):
+            return Path(outcome.output.strip())
+    return Path(sysconfig.get_path("include"))
 
 
 def nvcc(subject: Subject) -> Check:
