@@ -188,3 +188,24 @@ def test_a_pipeline_over_every_gpu_names_their_order() -> None:
     plan = planned("dgx1", model={"id": "llama-3.3-70b"})
     assert plan.env["CUDA_VISIBLE_DEVICES"] == "0,1,2,3,4,5,6,7"
     assert plan.env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+
+
+def test_volta_is_told_its_attention_and_packs_what_is_asked_in_four_bits() -> None:
+    plan = planned("v100x10", model={"id": "qwen3-32b", "variant": "bnb-4bit"})
+    assert {
+        ("--attention-backend", "TRITON_ATTN"),
+        ("--quantization", "bitsandbytes"),
+        ("--dtype", "half"),
+    } <= {(option.flag, option.value) for option in plan.options}
+    assert not plan.refused
+    why = {reason.subject: reason.why for reason in plan.reasons}
+    assert "FLASH_ATTN needs compute capability 8.0" in why["--attention-backend"]
+    assert "0.19.1" in why["--attention-backend"]
+
+
+def test_a_cache_type_no_kernel_keeps_refuses_the_plan_and_one_that_some_keep_does_not() -> None:
+    model: dict[str, object] = {"id": "qwen3-4b"}
+    refused = planned("t4", model=model, budget={"kv_cache_dtype": "fp8"}).refused
+    assert [reason.code for reason in refused] == ["cache-type-impossible"]
+    assert not planned("t4", model=model).refused
+    assert not planned("rtx4090x2", model=model, budget={"kv_cache_dtype": "fp8"}).refused
