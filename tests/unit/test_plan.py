@@ -199,3 +199,23 @@ def test_a_gpu_that_is_mostly_taken_is_a_warning_with_the_figures(tmp_path: Path
     # 9000 of 143771 MiB are 8.8 of 140.4 GiB.
     assert warning.text.startswith("GPU 0 has 8.8 of 140.4 GiB free now")
     assert not [each for each in planned("h200").warnings if each.code == "gpu-taken"]
+
+
+def test_volta_is_told_its_attention_and_packs_what_is_asked_in_four_bits() -> None:
+    plan = planned("v100x10", model={"id": "qwen3-32b", "variant": "bnb-4bit"})
+    assert {
+        ("--attention-backend", "TRITON_ATTN"),
+        ("--quantization", "bitsandbytes"),
+        ("--dtype", "half"),
+    } <= {(option.flag, option.value) for option in plan.options}
+    assert not plan.refused
+    why = [reason.why for reason in plan.reasons if reason.subject == "--attention-backend"]
+    assert any("0.19.1" in text and "FLASH_ATTN needs compute capability 8.0" in text for text in why)
+
+
+def test_a_cache_type_no_kernel_keeps_refuses_the_plan_and_one_that_some_keep_does_not() -> None:
+    model: dict[str, object] = {"id": "qwen3-4b"}
+    refused = planned("t4", model=model, budget={"kv_cache_dtype": "fp8"}).refused
+    assert [reason.code for reason in refused] == ["cache-type-impossible"]
+    assert not planned("t4", model=model).refused
+    assert not planned("rtx4090x2", model=model, budget={"kv_cache_dtype": "fp8"}).refused

@@ -1,6 +1,6 @@
 """What works on a machine with a runtime, why, and what to choose from it."""
 
-from wizard.compat.attention import ATTENTION_CODES, attention_rule, cache_type_of
+from wizard.compat.attention import attention_rule, with_attention
 from wizard.compat.choose import (
     Wishes,
     choose,
@@ -16,7 +16,6 @@ from wizard.compat.table import in_force
 from wizard.compat.types import Choice, Reason, Row, Verdict
 
 __all__ = [
-    "ATTENTION_CODES",
     "Choice",
     "Reason",
     "Row",
@@ -24,7 +23,6 @@ __all__ = [
     "Wishes",
     "attention_rule",
     "badges",
-    "cache_type_of",
     "choose",
     "choose_best",
     "choose_checkpoint",
@@ -35,4 +33,5 @@ __all__ = [
     "read_config",
     "served_name",
     "version_for",
+    "with_attention",
 ]

@@ -16,13 +16,13 @@ from wizard.catalog import (
 )
 from wizard.compat.heads import Heads, heads_of
 from wizard.compat.table import in_force
-from wizard.compat.types import Reason
+from wizard.compat.types import Choice, Reason
 from wizard.i18n import _
-from wizard.memory import CacheLayout
+from wizard.memory import CacheLayout, cache_layout
 from wizard.runtime import Runtime
 
-ATTENTION_CODES = ("attention", "no-attention-backend", "cache-type-impossible")
-"""Codes of the reasons given here: they depend on the KV cache asked for and can be asked anew."""
+_CODES = ("attention", "no-attention-backend", "cache-type-impossible")
+"""Codes of the reasons given here."""
 _FLAG = "--attention-backend"
 _CACHE_FLAG = "--kv-cache-dtype"
 
@@ -69,6 +69,19 @@ def attention_rule(
         if cache_type in backend.cache_types:
             passed.append(against)
     return in_force((_none(heads, order, passed, asked),))
+
+
+def with_attention(choice: Choice, capability: int, runtime: Runtime, cache_type: str) -> Choice:
+    """The choice with what holds for the KV cache asked for now, in place of what held for that of before."""
+    found = attention_rule(
+        cache_layout(choice.config),
+        choice.architecture,
+        capability,
+        runtime,
+        cache_type_of(choice.args, cache_type),
+    )
+    others = (reason for reason in choice.reasons if reason.code not in _CODES)
+    return msgspec.structs.replace(choice, reasons=(*others, *found))
 
 
 def cache_type_of(args: Sequence[str], asked: str = "auto") -> str:

@@ -8,11 +8,10 @@ import msgspec
 
 from wizard.budget import Budget
 from wizard.catalog import flag_known, quantization
-from wizard.compat import ATTENTION_CODES, Choice, Reason, attention_rule, cache_type_of, in_force
+from wizard.compat import Choice, Reason, in_force, with_attention
 from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.machine import Gpu, Machine
-from wizard.memory import cache_layout
 from wizard.plan.known import canonical, judged
 from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
 from wizard.runtime import Runtime
@@ -75,7 +74,9 @@ def build_plan(
     Raises UsageError for extra arguments that contradict the plan's own fields.
     """
     gpus = tuple(gpu for gpu in machine.gpus if gpu.index in choice.gpus)
-    choice = _with_attention(choice, gpus, runtime, settings)
+    if gpus:
+        lowest = min(gpu.capability for gpu in gpus)
+        choice = with_attention(choice, lowest, runtime, settings.kv_cache_dtype)
     draft = _Draft()
     _address(draft, choice, settings)
     _window(draft, runtime, budget)
@@ -229,21 +230,6 @@ def _precision(draft: _Draft, gpus: Sequence[Gpu], choice: Choice) -> None:
             gpu=oldest.name, format=format.title, other=quantization(format.fallback).title
         )
         draft.option(option.flag, option.value, why, format.source)
-
-
-def _with_attention(choice: Choice, gpus: Sequence[Gpu], runtime: Runtime, settings: ServeSettings) -> Choice:
-    """What the matrix said of attention held for the KV cache of then; here the one of now counts."""
-    if not gpus:
-        return choice
-    found = attention_rule(
-        cache_layout(choice.config),
-        choice.architecture,
-        min(gpu.capability for gpu in gpus),
-        runtime,
-        cache_type_of(choice.args, settings.kv_cache_dtype),
-    )
-    others = (reason for reason in choice.reasons if reason.code not in ATTENTION_CODES)
-    return msgspec.structs.replace(choice, reasons=(*others, *found))
 
 
 def _ruled(draft: _Draft, choice: Choice) -> None:
