@@ -15,7 +15,7 @@ from wizard.flow.qualify import smoke_test
 from wizard.flow.serving import key_of, launch
 from wizard.flow.weights import LaunchEvent
 from wizard.i18n import _
-from wizard.plan import LaunchPlan, PlanEdit, apply
+from wizard.plan import LaunchPlan, PlanEdit, apply, describe
 from wizard.runtime import Runtime, find_runtimes
 from wizard.smoke import SmokeCheck
 from wizard.smoke.exchange import Line
@@ -144,7 +144,8 @@ def mended(
         for advice in search.advice:
             say(f"{advice.title}: {advice.detail}")
         return journey
-    say(f"{edit.title}. {options_of(edit)}".rstrip(". ") + ".")
+    text = _("{title}. vLLM is started again with this change: {change}")
+    say(text.format(title=edit.title, change=", ".join(describe(edit))))
     changed = edited(journey, edit)
     agree(changed)
     return test(launch(changed, emit, cancel))
