@@ -36,3 +36,4 @@ e2e: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.log_scan
+	$(BIN)/python -m benchmarks.live_feed

@@ -6,7 +6,7 @@ from textual import on
 from textual.binding import Binding
 from textual.widgets import OptionList
 
-from screens import wording
+from screens import failing
 from screens.base import StepScreen
 from screens.widgets.failure import Failure
 from screens.widgets.modals import ReadModal
@@ -15,11 +15,11 @@ from wizard.flow import Journey
 from wizard.i18n import N_, _
 
 CURE_KEYS: tuple[Binding, ...] = (
-    Binding("enter", "cure", N_("apply it and start again"), id="cure"),
+    Binding("enter", "cure", N_("apply and start again"), id="cure"),
     Binding("enter", "steps", N_("show the steps"), id="steps"),
-    Binding("d", "difference", N_("difference"), id="difference"),
+    Binding("d", "difference", N_("change"), id="difference"),
     Binding("p", "report", N_("report"), id="report"),
-    Binding("l", "evidence", N_("log at the line"), id="evidence"),
+    Binding("l", "evidence", N_("log"), id="evidence"),
 )
 """Keys of a screen that shows a failure; it names them after its own."""
 CURE_ACTIONS = frozenset(binding.action for binding in CURE_KEYS)
@@ -73,7 +73,7 @@ class CuringScreen(StepScreen, inherit_bindings=False):
     def action_steps(self) -> None:
         """What is to be done by hand."""
         if (remedy := self.query_one(Failure).remedy) is not None:
-            self.app.push_screen(ReadModal(_("What to do"), wording.remedy_steps(remedy)))
+            self.app.push_screen(ReadModal(_("What to do"), failing.remedy_steps(remedy)))
 
     def action_difference(self) -> None:
         """What the remedy would change in the command and its environment."""

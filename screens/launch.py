@@ -55,7 +55,7 @@ class LaunchScreen(CuringScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "start", N_("start vLLM"), id="start"),
         *CURE_KEYS,
-        Binding("r", "again", N_("try again"), id="again"),
+        Binding("r", "again", N_("again"), id="again"),
         Binding("x", "stop", N_("stop"), id="stop"),
         Binding("l", "larger", N_("log larger"), id="larger"),
         Binding("l", "smaller", N_("log smaller"), id="smaller"),
@@ -94,6 +94,10 @@ class LaunchScreen(CuringScreen, inherit_bindings=False):
             )
             self.query_one(Status).end(words)
         self.query_one(Review).focus()
+        if self.journey.diagnosis is not None and self.journey.smoke is not None:
+            text = _("vLLM runs, but its tool calls do not arrive.")
+            log = self.journey.run.log if self.journey.run is not None else ""
+            self.failed(flow.StartFailed(text, found=self.journey.diagnosis, log=log))
 
     def action_start(self) -> None:
         """Start vLLM."""
@@ -153,10 +157,12 @@ class LaunchScreen(CuringScreen, inherit_bindings=False):
             case "start":
                 possible = plan is not None and not plan.refused
                 return self._pane == Pane.REVIEW and server is None and possible and not self.busy
-            case "next" if server is None:
+            case "next" if server is None or self._pane == Pane.FAILURE:
                 return False
             case "again":
                 return self._pane == Pane.FAILURE
+            case "copy":
+                return self._pane != Pane.FAILURE
             case _ if action in CURE_ACTIONS:
                 return self._pane == Pane.FAILURE and self.cure_key(action)
             case "widen":

@@ -12,6 +12,7 @@ from textual.widgets import OptionList, Static
 
 from screens import pace, results
 from screens.base import COMMON_KEYS
+from screens.moves import Move
 from screens.restarting import RESTART_KEYS, RestartingScreen
 from screens.widgets.checklist import CheckList, item_at
 from screens.widgets.modals import ReadModal
@@ -41,6 +42,7 @@ class SmokeScreen(RestartingScreen, inherit_bindings=False):
         Binding("e,v", "evidence", N_("evidence"), id="evidence"),
         Binding("r", "again", N_("test again"), id="again"),
         *RESTART_KEYS,
+        Binding("h", "helps", N_("what helps"), id="helps"),
         Binding("s", "skip", N_("skip"), id="skip"),
         *COMMON_KEYS,
     ]
@@ -105,6 +107,11 @@ class SmokeScreen(RestartingScreen, inherit_bindings=False):
         lines = (*pace.speed_lines(report.speed), *pace.cost_lines(report.speed)) if report else ()
         self.query_one("#speed", Static).update("\n".join(lines))
 
+    def done(self) -> None:
+        """The test is over; one that passed also says that the last remedy helped."""
+        self.journey = flow.confirm(self.journey)
+        super().done()
+
     @on(Checked)
     def _checked(self, event: Checked) -> None:
         if self._testing:
@@ -153,6 +160,10 @@ class SmokeScreen(RestartingScreen, inherit_bindings=False):
         """The checks of the old server are gone; its plan and its run stay until the new one is there."""
         self._fill(None)
 
+    def action_helps(self) -> None:
+        """Back to the launch, with the remedies for what the test showed."""
+        self.finish(Move.GO, flow.with_smoke_fault(self.journey))
+
     def ready(self) -> bool:
         """Whether the test is over and did not fail; a failed one can only be skipped."""
         return self.journey.smoke is not None and self.journey.smoke.verdict != "fail"
@@ -161,6 +172,10 @@ class SmokeScreen(RestartingScreen, inherit_bindings=False):
         """Evidence is offered where there is some."""
         if self.half_done:
             return super().check_action(action, parameters)
+        if action == "helps":
+            report = self.journey.smoke
+            planned = self.journey.plan is not None and self.journey.started_here
+            return planned and report is not None and report.verdict == "fail" and not self.busy
         if action == "evidence":
             check = self._highlighted() if self.is_mounted else None
             return bool(check and check.evidence) or None

@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections import Counter
 
 from screens.figures import count, gib, letter
-from wizard import flow
 from wizard.compat import badges
-from wizard.diagnosis import UNRECOGNISED, Finding, Remedy, edit_of
-from wizard.errors import LaunchError
 from wizard.flow import REHEARSAL_MACHINE, TITLES, ChosenEvent, Journey
 from wizard.i18n import N_, _
 from wizard.machine import Gpu, Machine
-from wizard.plan import LaunchPlan, describe
+from wizard.plan import LaunchPlan
 from wizard.runtime import Runtime
 from wizard.text import one_line
 
@@ -251,43 +248,3 @@ def plan_verdict(plan: LaunchPlan, simulated: bool) -> tuple[str, ...]:
         lines.append(f"{status_word('warn')}  {missing}")
     lines += [f"{status_word('warn')}  {reason.text}" for reason in plan.warnings]
     return tuple(lines) or (f"{status_word('ok')}  {_('This plan can be started.')}",)
-
-
-def failure_head(error: LaunchError, finding: Finding | None) -> str:
-    """The fault of a failed start with its name; without one what is known."""
-    return error.message if finding is None else f"{finding.title}  [{finding.fault}]"
-
-
-def failure_lines(error: LaunchError, finding: Finding | None) -> list[str]:
-    """The lines of the log that show the fault and why it comes of them; else the last block of errors."""
-    if finding is None or finding.fault == UNRECOGNISED:
-        return list(error.evidence) or [_("The log holds no line about it.")]
-    lines = [_("line {number}  {text}").format(number=seen.line, text=seen.text) for seen in finding.evidence]
-    return [*lines, _("Why: {cause}").format(cause=finding.cause)]
-
-
-def remedy_line(number: int, remedy: Remedy) -> str:
-    """A remedy with what it changes and what it costs."""
-    edit = edit_of(remedy)
-    change = "  ".join(describe(edit)) if edit is not None else ""
-    price = remedy.effect or (_("nothing is lost") if edit is not None else "")
-    return f"{number}  {remedy.title}" + "".join(f"\n   {part}" for part in (change, price) if part)
-
-
-def failure_foot(error: LaunchError, finding: Finding | None, journey: Journey) -> list[str]:
-    """What will not help, who says so, and what was tried."""
-    if finding is None or finding.fault == UNRECOGNISED:
-        return [error.hint] if error.hint else []
-    lines = [_("Will not help: {what}").format(what=text) for text in finding.will_not_help]
-    if flow.exhausted(journey):
-        lines.append(_("Three remedies were tried. [p] writes a report for somebody who helps."))
-    tried = ", ".join(attempt.title for attempt in journey.attempts) or _("nothing")
-    return [*lines, _("Tried so far: {what}").format(what=tried)]
-
-
-def remedy_steps(remedy: Remedy) -> list[str]:
-    """A remedy outside the plan as the steps to take: they are shown, never run."""
-    until = _("Until {condition}.").format(condition=remedy.until) if remedy.until else ""
-    steps = "\n".join(f"$ {command}" for command in remedy.commands)
-    by_hand = _("This is for you to do; then start again with [r].")
-    return [part for part in (remedy.title, steps, remedy.effect, until, by_hand) if part]

@@ -89,6 +89,10 @@ class ServerError(WizardError):
     exit_code = 1
 
 
+class NotVllmError(ServerError):
+    """A server answers, and it is another program."""
+
+
 class KeyRefusedError(ServerError):
     """A server wants a key, or another one than it was given."""
 

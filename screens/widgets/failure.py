@@ -8,13 +8,17 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from screens import figures, wording
+from screens import failing, figures
 from screens.widgets.checklist import item_at
 from wizard import flow
 from wizard.diagnosis import Finding, Remedy
 from wizard.errors import LaunchError
 from wizard.flow import Journey
 from wizard.i18n import _
+
+MIN_WIDTH = 40
+MARGINS = 6
+"""Columns beside a remedy: the edges of the screen and a scroll bar."""
 
 
 class Failure(Vertical):
@@ -39,20 +43,22 @@ class Failure(Vertical):
         found = error.diagnosis if isinstance(error, flow.StartFailed) else None
         self.finding = None if found is None else flow.cause_in(found)
         self._remedies = () if self.finding is None else flow.offered(journey, self.finding)
-        after = _("FAILED after {time}").format(time=figures.clock(seconds))
+        after = _("FAILED after {time}").format(time=figures.clock(seconds)) if seconds else _("FAILED")
         self.query_one("#failure-text", Static).update(
-            Content.assemble((after, "bold $text-error"), "\n", wording.failure_head(error, self.finding))
+            Content.assemble((after, "bold $text-error"), "\n", failing.failure_head(error, self.finding))
         )
-        self.query_one("#failure-lines", Static).update("\n".join(wording.failure_lines(error, self.finding)))
+        self.query_one("#failure-lines", Static).update("\n".join(failing.failure_lines(error, self.finding)))
         remedies = self.query_one("#remedies", OptionList)
         remedies.clear_options()
+        width = max(MIN_WIDTH, self.app.size.width - MARGINS)
         remedies.add_options(
-            Option(wording.remedy_line(number, remedy)) for number, remedy in enumerate(self._remedies, 1)
+            Option(failing.remedy_text(number, remedy, width))
+            for number, remedy in enumerate(self._remedies, 1)
         )
         remedies.highlighted = 0 if self._remedies else None
         remedies.display = bool(self._remedies)
         self.query_one("#failure-helps", Static).display = bool(self._remedies)
-        hint = "\n".join(wording.failure_foot(error, self.finding, journey))
+        hint = "\n".join(failing.failure_foot(error, self.finding, journey))
         self.query_one("#failure-hint", Static).update(hint)
         (remedies if self._remedies else self.query_one("#failure-evidence")).focus()
 

@@ -19,6 +19,8 @@ from wizard.serve import Event, LogLine, Milestone, Progress, Ready
 DRAIN_S = 0.1
 """How often waiting events are drawn: one line at a time is sixty times slower than in batches."""
 KEPT_LINES = 2000
+DRAWN_LINES = 400
+"""Drawn at once at most, several screens full: a log in a rage must not hold the keys up."""
 GAUGE = 20
 
 
@@ -28,6 +30,8 @@ class LiveStart(Vertical):
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
         self._waiting: deque[LaunchEvent] = deque()
+        self._unread: deque[str] = deque(maxlen=KEPT_LINES)
+        """Lines not drawn yet; of a log that runs faster than it can be read the newest ones."""
         self._reached: list[Milestone] = []
         self._counted: dict[str, Progress] = {}
         self._download = ""
@@ -49,6 +53,7 @@ class LiveStart(Vertical):
     def reset(self) -> None:
         """A new start: nothing was reached yet."""
         self._waiting.clear()
+        self._unread.clear()
         self._reached.clear()
         self._counted.clear()
         self._ready, self.seconds, self._download = False, 0.0, ""
@@ -65,22 +70,26 @@ class LiveStart(Vertical):
 
     def emit(self, event: LaunchEvent) -> None:
         """An event happened; called from the thread that follows the start."""
-        self._waiting.append(event)
+        if isinstance(event, LogLine):
+            self._unread.append(event.text)
+            self.seconds = event.seconds
+        else:
+            self._waiting.append(event)
 
     def drain(self) -> None:
         """Draw what has come in since the last time."""
-        if not self._waiting:
+        if not (self._waiting or self._unread):
             return
         events = [self._waiting.popleft() for _number in range(len(self._waiting))]
         self.seconds = next(
             (event.seconds for event in reversed(events) if isinstance(event, Event)), self.seconds
         )
-        lines = [event.text for event in events if isinstance(event, LogLine)]
+        lines = [self._unread.popleft() for _number in range(len(self._unread))][-DRAWN_LINES:]
         log = self.query_one("#log", Log)
         following = log.is_vertical_scroll_end
         log.write_lines(lines)
-        if len(lines) < len(events):
-            self._note(event for event in events if not isinstance(event, LogLine))
+        if events:
+            self._note(events)
         if following:
             # Milestones take room from the log and old lines fall out of it: its end moves once more.
             self.call_after_refresh(log.scroll_end, animate=False, x_axis=False)

@@ -54,25 +54,26 @@ def run(site: Site, meddle: Callable[[Site, dict[str, Any]], None]) -> Cured:
     """``setup --cure``, and somebody who gets in its way: ``meddle`` sees each event as it comes."""
     done = Cured(site)
     words = ["setup", "--answers", str(site.answers), "--yes", "--json", "-v", "--cure"]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-m", "wizard", *words],
         env=site.environment,
         cwd=PROJECT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-    )
-    deadline = threading.Timer(SETUP_SECONDS, process.kill)
-    deadline.start()
-    assert process.stdout is not None
-    assert process.stderr is not None
-    for line in process.stdout:
-        done.events.append(json.loads(line))
-        meddle(site, done.events[-1])
-    done.errors = process.stderr.read()
-    done.code = process.wait()
-    deadline.cancel()
+    ) as process:
+        deadline = threading.Timer(2 * SETUP_SECONDS, process.kill)
+        deadline.start()
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("{"):
+                done.events.append(json.loads(line))
+                meddle(site, done.events[-1])
+            else:
+                done.errors += line
+        done.code = process.wait()
+        deadline.cancel()
     return done
 
 

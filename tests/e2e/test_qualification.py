@@ -1,10 +1,11 @@
-"""The whole smoke test against the real vLLM: right pairs of model and parser pass, wrong ones fail where they must.
+"""The whole smoke test against the real vLLM: right pairs of model and parser pass, wrong ones fail rightly.
 
 The tiny checkpoints do exactly as they are told, so what is amiss is never the model's weakness.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from serving import vllm_server
 from wizard.serve import Server
 from wizard.smoke import SmokeReport, run_smoke
 
-UNDER_A_MINUTE_MS = 60_000
+UNDER_A_MINUTE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ def qualified(
             version=None,
             started_by="somebody else",
         )
-        return pair, run_smoke(server)
+        began = time.monotonic()
+        report = run_smoke(server)
+        assert time.monotonic() - began < UNDER_A_MINUTE_S
+        return pair, report
 
 
 def test_the_verdict_is_that_of_the_pair(qualified: tuple[Pair, SmokeReport]) -> None:
@@ -70,15 +74,12 @@ def test_the_verdict_is_that_of_the_pair(qualified: tuple[Pair, SmokeReport]) ->
     assert report.verdict == ("pass" if pair.right else "fail"), told
     failed = {check.id for check in report.checks if check.required and check.status == "fail"}
     assert failed == pair.failing, told
-    assert all(
-        pair.hint in check.hint for check in report.checks if check.id == min(pair.failing, default="")
-    )
+    assert all(pair.hint in check.hint for check in report.checks if check.id == "tool-call")
     assert report.server.max_model_len == 32768
-    assert sum(check.ms for check in report.checks) < UNDER_A_MINUTE_MS
 
 
 def test_what_vllm_itself_does_is_found(qualified: tuple[Pair, SmokeReport]) -> None:
-    """vLLM 0.32, asked by hand: it clamps, refuses in words opencode knows, counts in streams, frees slots."""
+    """vLLM 0.32: it clamps, refuses in words opencode knows, counts in streams, and frees its slots."""
     _pair, report = qualified
     statuses = {check.id: check.status for check in report.checks}
     asked = ("models", "window", "chat", "tool-result", "parallel-results", "title", "finish")

@@ -257,7 +257,8 @@ def test_writing_and_proving(still: pytest.MonkeyPatch) -> None:
     still.setattr(
         flow, "prove", lambda journey, cancel: msgspec.structs.replace(journey, proof=journeys.PROOF)
     )
-    code, person, _wizard = walk(journeys.at(Step.OPENCODE, worked=False), "2", "no", "perhaps", "y", "", "1")
+    typed = ("2", "no", "perhaps", "y", "", "", "1")
+    code, person, _wizard = walk(journeys.at(Step.OPENCODE, worked=False), *typed)
     assert code == 0
     assert asked == [(True, "ask", False), (False, "yes", False)]
     assert "Please type yes or no." in person.text
@@ -283,8 +284,8 @@ def test_the_input_ends_while_a_server_runs(still: pytest.MonkeyPatch) -> None:
 
 
 def test_diagnosing_ends_the_road(still: pytest.MonkeyPatch) -> None:
-    still.setattr(flow, "diagnose", lambda file: journeys.DIAGNOSIS)
-    code, person, _wizard = walk(journeys.diagnosing())
+    still.setattr(flow, "examine_trouble", lambda journey, cancel: journey)
+    code, person, _wizard = walk(journeys.diagnosing(), "3")
     assert code == 0
     assert "FAILED: here is why. (412 lines read)" in person.text
     assert "  line 412  RuntimeError: Triton Error [CUDA]: operation not permitted" in person.read_lines

@@ -246,11 +246,11 @@ async def test_diagnosing_asks_for_the_file(
 ) -> None:
     read: list[str] = []
 
-    def diagnose(file: str) -> object:
-        read.append(file)
-        return journeys.DIAGNOSIS
+    def examine(journey: Journey, cancel: object) -> Journey:
+        read.append(journey.answers.start.log or "")
+        return msgspec.structs.replace(journey, diagnosis=journeys.DIAGNOSIS)
 
-    still.setattr(flow, "diagnose", diagnose)
+    still.setattr(flow, "examine_trouble", examine)
     async with opened(Journey()) as pilot:
         await pilot.press("d")
         await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))

@@ -160,13 +160,13 @@ class TestLog:
     ) -> None:
         async with opened(Journey()) as pilot:
             await pilot.press("d", "enter")
-            await see(pilot, "Nothing was typed here yet: File to read")
+            await see(pilot, "Nothing was typed here yet: File, docker logs")
             assert isinstance(pilot.app.screen, TroubleModal)
 
     async def test_a_file_that_cannot_be_read_is_asked_for_again(
         self, opened: Any, see: Any, until: Any, shown: Any, still: pytest.MonkeyPatch
     ) -> None:
-        still.setattr(flow, "diagnose", _only("good.log"))
+        still.setattr(flow, "examine_trouble", _only("good.log"))
         async with opened(Journey()) as pilot:
             await pilot.press("d", *"bad.log", "enter")
             await see(pilot, "Cannot read bad.log")
@@ -185,19 +185,29 @@ class TestLog:
     async def test_a_dash_is_a_file_not_the_terminal(
         self, opened: Any, see: Any, still: pytest.MonkeyPatch
     ) -> None:
-        still.setattr(flow, "diagnose", _only("good.log"))
+        still.setattr(flow, "examine_trouble", _only("good.log"))
         async with opened(Journey()) as pilot:
             await pilot.press("d", "minus", "enter")
             await see(pilot, "Cannot read ./-")
 
+    async def test_a_complaint_is_enough(
+        self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        still.setattr(flow, "examine_trouble", _only("symptom:never-acts"))
+        async with opened(Journey()) as pilot:
+            await pilot.press("d", "tab", "down", "enter")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DiagnoseScreen))
+            await see(pilot, "TRITON-PERM")
+
 
 def _only(good: str) -> Any:
-    def diagnose(file: str) -> object:
+    def examine(journey: Journey, cancel: object) -> Journey:
+        file = journey.answers.start.log
         if file == good:
-            return journeys.DIAGNOSIS
+            return msgspec.structs.replace(journey, diagnosis=journeys.DIAGNOSIS)
         raise UsageError(f"Cannot read {file}: No such file.", "Name the log, or - for standard input.")
 
-    return diagnose
+    return examine
 
 
 @pytest.mark.parametrize(("tabs", "step"), [(0, "rehearse"), (1, "install"), (2, "close")])

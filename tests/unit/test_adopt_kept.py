@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from wizard.adopt import adopt
 from wizard.cli import main
 from wizard.errors import RefusedError, UnknownNameError, UsageError
-from wizard.plan import PlanEdit, instructions
+from wizard.plan import PlanEdit, instructions, read_plan
 
 SHORTER = PlanEdit(origin="remedy", title="", set={"--max-model-len": "16384"}, env={"NCCL_P2P_DISABLE": "1"})
 
@@ -90,12 +91,14 @@ def test_a_container_is_read_back_into_the_call_that_makes_it(programs: Path) ->
     assert set(adopted.adopted_from.secrets) == {"HF_TOKEN", "VLLM_API_KEY"}
     assert "_in_the_" not in repr(adopted)
     assert (plan.base_url, plan.vllm_version) == ("http://127.0.0.1:9000/v1", "0.31.0")
-    away, anew, secrets = instructions(plan, [SHORTER])
+    away, anew, kept, moved = instructions(plan, [SHORTER])
     assert away.commands == ("docker stop coder", "docker rm coder")
     assert "--max-model-len 16384" in anew.commands[0]
     assert "--env=NCCL_P2P_DISABLE" in anew.commands[0]
     assert anew.commands[0].startswith("NCCL_P2P_DISABLE=1")
-    assert "HF_TOKEN" in secrets.text
+    assert "HF_TOKEN" in kept.text
+    assert "VLLM_API_KEY" not in kept.text
+    assert "VLLM_API_KEY" in moved.text
 
 
 def test_a_container_of_the_old_entrypoint_keeps_it(programs: Path) -> None:
@@ -114,6 +117,7 @@ def test_a_shell_in_a_container_is_looked_through(programs: Path) -> None:
     docker(programs, INSPECTED | {"Path": "/bin/bash", "Args": ["-lc", script]})
     plan = adopt("container:coder").plan
     assert plan.flag("--max-model-len") == "8192"
+    assert plan.env == {"VLLM_LOGGING_LEVEL": "DEBUG", "NCCL_DEBUG": "INFO"}
     assert plan.checkpoint == "org/m"
 
 
@@ -124,13 +128,13 @@ def test_a_container_of_compose_is_changed_in_its_file(programs: Path) -> None:
     }
     docker(programs, INSPECTED | {"Config": INSPECTED["Config"] | {"Labels": labels}})
     plan = adopt("container:coder").plan
-    change, up, _secrets = instructions(plan, [SHORTER])
+    change, variables, up, *_secrets = instructions(plan, [SHORTER])
     assert change.file == "/srv/coder/compose.yaml"
     assert change.content == (
         'entrypoint: ["vllm"]\n'
         'command: ["serve","org/m","--tensor-parallel-size","2","--max-model-len","16384"]\n'
-        'environment:\n  VLLM_LOGGING_LEVEL: "DEBUG"\n  NCCL_P2P_DISABLE: "1"\n'
     )
+    assert variables.content == 'environment:\n  - "NCCL_P2P_DISABLE=1"\n  - "VLLM_API_KEY"\n'
     assert up.commands == ("docker compose -f /srv/coder/compose.yaml up --detach llm",)
 
 
@@ -202,10 +206,13 @@ def test_the_change_of_a_unit_is_a_file_beside_it(unit: Path) -> None:
     ]
     assert lines[4].endswith('"/srv/with blank/t.jinja" --hf-overrides "{\\"a\\": \\"100%% $$x\\"}"')
     assert anew.commands == ("sudo systemctl daemon-reload", "sudo systemctl restart coder.service")
+    # A variable that nobody sets here stays one.
+    unit.write_text(unit.read_text().replace("--chat-template", "$MORE --chat-template"))
+    open_plan = adopt(f"unit:{unit}").plan
+    assert " $MORE " in instructions(open_plan, [kept])[0].content
     # What systemd would read of the two files together is the changed server.
-    both = unit.with_name("coder.service")
-    both.write_text(both.read_text() + write.content)
-    again = adopt(f"unit:{both}").plan
+    unit.write_text(unit.read_text() + write.content)
+    again = adopt(f"unit:{unit}").plan
     assert again.flag("--hf-overrides") == '{"a": "100% $x"}'
     assert again.env["NCCL_DEBUG"] == "INFO"
 
@@ -262,13 +269,17 @@ def test_a_compose_file_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "http://127.0.0.1:9100/v1",
     )
     assert adopted.adopted_from.secrets == ("HF_TOKEN",)
-    change, _up, _secrets = instructions(plan, [SHORTER])
+    change, *_others = instructions(plan, [SHORTER])
     assert '"--max-model-len","16384"' in change.content
     assert adopt(f"compose:{file}:llm").plan == plan
     with pytest.raises(UnknownNameError):
         adopt(f"compose:{file}:lm")
     with pytest.raises(RefusedError):
         adopt(f"compose:{file}:db")
+    os.mkfifo(tmp_path / "pipe")
+    for kind in ("compose", "script", "log"):
+        with pytest.raises(UsageError, match="regular"):
+            adopt(f"{kind}:{tmp_path / 'pipe'}")
 
 
 SCRIPT = """\
@@ -298,6 +309,45 @@ def test_a_script_is_read_back(tmp_path: Path) -> None:
     (change,) = instructions(plan, [SHORTER])
     assert change.file == str(file)
     assert "--max-model-len 16384" in change.content
+    assert " $EXTRA" in change.content, "the shell still puts its value in"
+
+
+@pytest.mark.parametrize(
+    ("run", "argv"),
+    [
+        (
+            "docker run --gpus all -p 8000:8000 vllm/vllm-openai:v0.32.0 --model org/m -tp 2",
+            "docker run --gpus all -p 8000:8000 --entrypoint=vllm vllm/vllm-openai:v0.32.0 "
+            "serve --model org/m --tensor-parallel-size 2",
+        ),
+        (
+            "sudo podman run --rm --entrypoint python3 nvcr.io/nvidia/vllm:26.10-py3 "
+            "-m vllm.entrypoints.openai.api_server --model org/m",
+            "podman run --rm --entrypoint=python3 nvcr.io/nvidia/vllm:26.10-py3 "
+            "-m vllm.entrypoints.openai.api_server --model org/m",
+        ),
+    ],
+)
+def test_a_script_that_runs_a_container_is_read_back(tmp_path: Path, run: str, argv: str) -> None:
+    file = tmp_path / "start.sh"
+    file.write_text(f"#!/bin/sh\n{run}\n")
+    plan = adopt(f"script:{file}").plan
+    assert " ".join(plan.argv) == argv
+    assert (plan.runtime_kind, plan.checkpoint) == ("container", "org/m")
+    assert plan.vllm_version in ("0.32.0", "0.31.0")
+
+
+def test_a_printed_plan_of_a_container_is_read_again(
+    programs: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    docker(programs, INSPECTED)
+    assert main(["plan", "--from", "container:coder", "--json"]) == 0
+    file = tmp_path / "plan.json"
+    file.write_text(capfd.readouterr().out)
+    plan, again = adopt("container:coder").plan, read_plan(file)
+    assert (again.options, again.env, again.base_url) == (plan.options, plan.env, plan.base_url)
+    assert again.argv == plan.argv
+    assert instructions(again, [SHORTER]) == instructions(plan, [SHORTER])
 
 
 def test_files_may_be_read_on_a_recorded_machine(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -74,7 +74,7 @@ def test_a_changed_process_is_ended_and_started_where_it_was(
 ) -> None:
     plan = adopt(f"pid:{started.pid}").plan
     edit = PlanEdit(origin="remedy", title="", set={"--tensor-parallel-size": "1"}, unset=("--odd",))
-    stop, start, secrets = instructions(plan, [edit])
+    stop, start, kept, moved = instructions(plan, [edit])
     assert stop.commands == (f"kill {started.pid}",)
     assert start.commands[0] == f"cd {tmp_path}"
     words = start.commands[1].replace(" \\\n  ", " ").split()
@@ -88,7 +88,7 @@ def test_a_changed_process_is_ended_and_started_where_it_was(
         "a",
         "b",
     ]
-    assert "VLLM_API_KEY" in secrets.text
+    assert ("HF_TOKEN" in kept.text, "VLLM_API_KEY" in moved.text) == (True, True)
 
 
 def test_the_command_prints_the_plan_that_diagnose_takes(

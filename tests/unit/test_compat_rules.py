@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from packaging.version import Version
 
 from wizard import catalog
 from wizard.compat import Row, Wishes, attention_rule, choose, matrix, version_for
@@ -39,6 +40,8 @@ EARLIER = (
     ("a100x4", "0.19.1"),
     ("rtx5090", "0.8.5"),
     ("thor", "0.19.1"),
+    ("gb10", "0.23.0"),
+    ("gb10", "0.25.1"),
 )
 
 
@@ -71,6 +74,51 @@ def test_every_refusal_names_a_rule_and_a_source(name: str) -> None:
                 assert reason.code in known
                 assert reason.source
         assert (row.verdict == "no") == any(reason.refuses for reason in row.reasons)
+
+
+# Restated by hand from vLLM's source (get_min_capability, the builds' lists of GPUs) and its issues, not from
+# the tables: what must never be offered. Lowest compute capability, times ten, that runs a format at all.
+FLOORS = {
+    "bf16": 70,
+    "fp16": 70,
+    "fp8": 75,
+    "fp8-dynamic": 75,
+    "modelopt-fp8": 80,
+    "mxfp4": 80,
+    "mxfp8": 80,
+    "nvfp4": 75,
+    "awq": 75,
+    "gptq-int4": 75,
+    "gptq-int8": 75,
+    "w4a16": 75,
+    "w8a16": 75,
+    "int8": 75,
+    "bitsandbytes": 70,
+}
+LATENT = ("deepseek-v3", "deepseek-r1", "kimi-k2", "kimi-k3", "kimi-linear", "glm-4.7-flash")
+SPARSE = ("deepseek-v3.2", "deepseek-v4", "glm-5")
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_no_offered_row_is_one_that_cannot_run(name: str) -> None:
+    machine = load_machine(name)
+    version = Version(version_for(machine))
+    for row in usual_rows(name):
+        if row.verdict == "no":
+            continue
+        on = {gpu.capability for gpu in machine.gpus if gpu.index in row.gpus}
+        assert on
+        lowest, highest = min(on), max(on)
+        assert lowest >= FLOORS[row.quantization], row.checkpoint
+        assert lowest >= 75 or version < Version("0.20"), "no build of 0.20 and newer has sm_70"
+        assert row.quantization != "int8" or highest < 100, "INT8 is not wired on Blackwell"
+        if row.model.startswith((*LATENT, *SPARSE)):
+            assert lowest >= 75, row.model
+        if row.model.startswith(SPARSE):
+            assert all(number // 10 in (9, 10, 12) for number in on), row.model
+        assert not (row.model.startswith("gemma-4") and 75 <= lowest < 80), "heads of 512 on Turing"
+        if row.quantization == "bitsandbytes":
+            assert row.verdict == "warn" or version < Version("0.28"), "a plugin since 0.28"
 
 
 @pytest.mark.parametrize("rule", RULES)

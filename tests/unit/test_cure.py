@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,9 +15,7 @@ from wizard.errors import LaunchError, UsageError
 from wizard.flow import Journey, StartFailed, answers_from, free_port, serving
 from wizard.flow.cure import Cured
 from wizard.flow.hearing import Found, Listening
-from wizard.serve import Exited
-
-Run = Callable[..., tuple[Journey, list[object]]]
+from wizard.serve import Exited, LogLine, Run, follow
 
 
 @pytest.fixture(autouse=True)
@@ -172,13 +169,48 @@ def test_a_port_taken_before_the_start_is_a_fault_like_any_other(
     assert cured.plan.base_url.endswith(f":{journey.plan.port + 1}/v1")
 
 
-def test_lines_keep_the_numbers_of_the_file_behind_a_progress_bar() -> None:
+def test_a_fault_is_told_once_with_the_number_its_line_has_in_the_file() -> None:
     journey = planned()
     assert journey.plan is not None
     listening = Listening(journey, journey.plan)
-    bar = [
-        (4, f"Loading safetensors checkpoint shards: {percent}% Completed") for percent in range(0, 100, 10)
+    bar = b"\r".join(b"Loading safetensors checkpoint shards: %d%%" % share for share in range(0, 100, 10))
+    failure = b"RuntimeError: Triton Error [CUDA]: operation not permitted\n"
+    told = [*listening.hear(b"INFO start\n" + bar + b"\n\n", 0.1), *listening.hear(failure, 0.2)]
+    told += listening.hear(failure, 0.3)
+    assert [event.finding.evidence[0].line for event in told if isinstance(event, Found)] == [4]
+
+
+def test_a_log_in_a_rage_is_told_in_part_and_diagnosed_whole(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    cause = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 462.00 MiB.\n"
+    log.write_text(f"INFO start\n{cause}" + "INFO noise\n" * 200_000, encoding="utf-8")
+    heard: list[bytes] = []
+    run = msgspec.structs.replace(_RUN, log=str(log), folder=str(tmp_path))
+    lines = [
+        event
+        for event in follow(
+            run,
+            timeout_s=5,
+            cancel=threading.Event(),
+            listener=lambda piece, _seconds: heard.append(piece) or (),
+        )
+        if isinstance(event, LogLine)
     ]
-    failure = (9, "RuntimeError: Triton Error [CUDA]: operation not permitted")
-    told = [*listening.hear([(1, "INFO start"), *bar], 0.1), *listening.hear([failure], 0.2)]
-    assert [event.finding.evidence[0].line for event in told if isinstance(event, Found)] == [9]
+    assert b"".join(heard) == log.read_bytes()
+    assert len(lines) <= 100 * len(heard)
+    assert lines[-1].number == 200_002
+
+
+_RUN = Run(
+    id="gone",
+    plan_id="gone",
+    folder="",
+    log="",
+    pid=2**22 + 1,
+    process_started=0.0,
+    started_at=0.0,
+    base_url="http://127.0.0.1:9/v1",
+    served_model_name="gone",
+    argv=(),
+)
+"""A run that has ended: no process has such a number."""

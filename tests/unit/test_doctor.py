@@ -99,11 +99,13 @@ def test_a_healthy_set_up_is_all_well(own_home: Path, address: str, doctor: Doct
 
 
 def test_the_file_the_rehearsed_chain_writes_is_all_well(
-    own_home: Path, doctor: Doctor, capfd: pytest.CaptureFixture[str]
+    own_home: Path, doctor: Doctor, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    # The program of these tests only tells its version: it must not be asked what it makes of the file.
+    (tmp_path / "programs" / "opencode").unlink()
     with serving(*TOOLS, "--served-model-name", "coder", "--max-model-len", "65536") as (root, _standin):
         assert main(["configure", "--base-url", f"{root}/v1", "--globals", "yes", "--yes"]) == 0
-        assert doctor() == {}
+        assert set(doctor()) == {"opencode"}, "it is not installed, and nothing else is amiss"
     capfd.readouterr()
 
 
@@ -158,8 +160,8 @@ def test_a_server_that_does_not_answer_is_told_once_with_its_unit(own_home: Path
     (units / "coder.service").write_text("[Service]\nExecStart=/opt/vllm/bin/vllm serve org/m\n")
     (units / "other.service").write_text("[Service]\nExecStart=/usr/bin/sleep 1\n# after vllm\n")
     found = doctor()
-    assert set(found) == {"server", "service"}
-    assert "systemctl --user start coder.service" in found["service"][1]
+    assert set(found) == {"server", "service:coder.service"}
+    assert "systemctl --user start coder.service" in found["service:coder.service"][1]
 
 
 def test_a_name_with_an_address_where_nothing_listens(
@@ -205,6 +207,22 @@ def test_a_key_that_is_missing_or_wrong(
         configure(own_home, url, options={"baseURL": url, "apiKey": f"{{file:{tmp_path / 'no.key'}}}"})
         assert "no.key" in doctor()["opencode-key:vllm"][1]
         assert {status for id, (status, _text) in found.items() if id != "opencode-key:vllm"} <= {"warn"}
+
+
+def test_another_program_beside_the_server_is_left_alone(
+    own_home: Path, address: str, doctor: Doctor
+) -> None:
+    other = Answer(json.dumps({"data": [{"id": "llama3", "owned_by": "library"}]}))
+    with answering({"/v1/models": other}) as (root, _asked):
+        document = configure(own_home, address)
+        block = document["provider"]["vllm"]
+        for name, url in (("ollama", f"{root}/v1"), ("hosted", "https://models.example.com/v1")):
+            document["provider"][name] = block | {"options": {"baseURL": url}}
+        (own_home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(document))
+        assert doctor() == {}
+    document["provider"]["ollama"]["options"]["baseURL"] = "http://127.0.0.1:9/v1"
+    (own_home / ".config" / "opencode" / "opencode.json").write_text(json.dumps(document))
+    assert {id: status for id, (status, _text) in doctor().items()} == {"opencode-address:ollama": "warn"}
 
 
 @pytest.mark.parametrize("npm", ["", "@ai-sdk/openai"])
@@ -291,6 +309,14 @@ def real_vllm(tmp_path: Path) -> Iterator[Callable[..., str]]:
             "--tool-call-parser hermes",
         ),
         (("Qwen/Qwen3-8B", "--enable-auto-tool-choice", "--tool-call-parser=hermes"), "", ""),
+        (
+            (
+                *("Qwen/Qwen3-8B", "--enable-auto-tool-choice", "--tool-call-parser=mine"),
+                *("--tool-parser-plugin", "/srv/mine.py"),
+            ),
+            "",
+            "",
+        ),
     ],
 )
 def test_the_command_of_the_server_is_read_and_judged(

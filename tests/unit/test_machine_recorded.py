@@ -285,3 +285,12 @@ def test_links_to_a_gpu_that_was_cut_out_are_ignored(tmp_path: Path) -> None:
 def test_a_machine_can_be_built_from_a_reading_alone() -> None:
     reading = decode_machine_file(json.dumps(machine()).encode(), "x").machine
     assert machine_from(reading).simulated is None
+
+
+def test_any_number_of_gpus_is_read(tmp_path: Path) -> None:
+    document = json.loads((resources.files("assets") / "machines" / "h200.json").read_text())
+    (gpu,) = document["machine"]["gpus"]
+    document["machine"]["gpus"] = [{**gpu, "index": index} for index in range(200)]
+    file = tmp_path / "many.json"
+    file.write_text(json.dumps(document))
+    assert [gpu.index for gpu in load_machine(str(file)).gpus] == list(range(200))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from importlib import resources
+from pathlib import Path
+
 import pytest
 
 from wizard.cli import main, output
@@ -43,3 +47,14 @@ def test_marks_that_cannot_be_seen_are_taken_out(mark: int) -> None:
 def test_joiners_stay_where_scripts_need_them() -> None:
     persian = "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
     assert inert(persian) == persian
+
+
+def test_a_gpu_that_does_not_answer_is_listed_without_made_up_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = json.loads((resources.files("assets") / "machines" / "h200x2.json").read_text())
+    document["machine"]["gpus"][1] = {"index": 1, "name": "", "errors": {"device": "GpuIsLost"}}
+    file = tmp_path / "lost.json"
+    file.write_text(json.dumps(document))
+    main(["--simulate", str(file), "detect"])
+    assert "GPU 1  ?  memory unknown\n" in capsys.readouterr().out

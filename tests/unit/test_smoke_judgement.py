@@ -127,9 +127,10 @@ def test_what_goes_on_for_ever_is_garbage(text: str) -> None:
 
 
 def test_a_very_long_text_is_judged_in_a_moment() -> None:
-    began = time.monotonic()
-    nonsense("".join(f"{n} " for n in range(1_000_000)))
-    assert time.monotonic() - began < 2
+    text = "".join(f"{n} " for n in range(1_000_000))
+    began = time.process_time()
+    nonsense(text)
+    assert time.process_time() - began < 1
 
 
 NOTE = material().find_task("arguments-text")
@@ -142,6 +143,7 @@ NOTE_TEXT = 'Müller said: "yes" – 5 € {a, b}\n    path = C:\\temp <b> & 100
     [
         (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}, ensure_ascii=False), True),
         (NOTE, f"<function=save_note>\n<parameter=text>\n{NOTE_TEXT}\n</parameter>\n</function>", True),
+        (NOTE, json.dumps({"name": "save_note", "arguments": {"text": NOTE_TEXT}}), True),
         (NOTE, json.dumps({"name": "save_note", "arguments": {"text": "Müller said yes"}}), False),
         (NOTE, f"Saved: {NOTE_TEXT}", False),
         (NESTED, '[book_room(room={"floor": 3, "quiet": true}, prices=[19.5], guest="Ada Lovelace")]', True),

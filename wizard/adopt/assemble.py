@@ -49,7 +49,8 @@ def make_adopted(found: Found) -> Adopted:
     values = {option.flag: option.value for option in call.options}
     secrets = dict.fromkeys((*origin.secrets, *call.secrets, *filter(is_secret_name, found.env)))
     unread = origin.unread if call.model else (*origin.unread, _("Which model is served could not be read."))
-    origin = msgspec.structs.replace(origin, secrets=tuple(secrets), unread=unread)
+    in_command = tuple(dict.fromkeys((*origin.in_command, *call.secrets)))
+    origin = msgspec.structs.replace(origin, secrets=tuple(secrets), in_command=in_command, unread=unread)
     entry = find_model(call.model)
     window = tokens(values.get("--max-model-len")) or found.window
     host, port = found.published or (values.get("--host") or _EVERYWHERE, _number(values.get("--port")))

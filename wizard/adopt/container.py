@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from wizard.adopt.assemble import Found, make_adopted
+from wizard.adopt.assemble import Found, make_adopted, of_its_own
 from wizard.adopt.script import ScriptCall, call_in, unread_of
 from wizard.adopt.types import Adopted
 from wizard.catalog import runtime_facts
@@ -117,7 +117,7 @@ def of_inspected(container: Inspected, engine: str, image_env: Mapping[str, str]
     Without that only variables that change what vLLM does are taken for its own.
     """
     config = container.config
-    env = {**_pairs(config.env or ())}
+    env = _pairs(config.env or ())
     words = (container.path, *(container.args or ()))
     found = call_in(words, env) or call_in((*_words(config.entrypoint), *(config.cmd or ())), env)
     name = container.name.lstrip("/")
@@ -127,10 +127,10 @@ def of_inspected(container: Inspected, engine: str, image_env: Mapping[str, str]
             _("List them with: {engine} ps").format(engine=engine),
         )
     if image_env is None:
-        beginnings = runtime_facts().adoption.variables
-        own = {key: value for key, value in env.items() if key.startswith(beginnings)}
+        own = of_its_own(env)
     else:
         own = {key: value for key, value in env.items() if image_env.get(key) != value}
+    own |= {key: value for key, value in found.env.items() if env.get(key) != value}
     port = next((o.value for o in found.call.options if o.flag == "--port"), None) or "8000"
     labels = config.labels or {}
     compose = labels.get(_COMPOSE_FILE, "").split(",")[0]
@@ -151,7 +151,7 @@ def of_inspected(container: Inspected, engine: str, image_env: Mapping[str, str]
         Found(
             call=call.call,
             origin=origin,
-            env={**own, **found.env} if image_env is None else own,
+            env=own,
             kind="container",
             path=config.image,
             version=version_of(config.image),

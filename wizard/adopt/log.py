@@ -9,7 +9,7 @@ from pathlib import Path
 
 from wizard.adopt.arguments import read_arguments
 from wizard.adopt.assemble import Found, make_adopted
-from wizard.adopt.types import Adopted
+from wizard.adopt.types import Adopted, require_file
 from wizard.catalog import vllm_facts
 from wizard.errors import RefusedError, UsageError
 from wizard.i18n import _
@@ -55,7 +55,7 @@ def adopt_line(
         return None
     command = ("vllm", "serve", said.model) if said.model else ("vllm", "serve")
     unread = (_("A log shows neither variables of the environment nor how vLLM was called."), *said.unread)
-    origin = AdoptedFrom(kind="log", name=name, secrets=said.secrets, unread=unread)
+    origin = AdoptedFrom(kind="log", name=name, secrets=said.secrets, in_command=said.secrets, unread=unread)
     call = ServerCall(command=command, model=said.model, options=said.options)
     return make_adopted(Found(call=call, origin=origin, version=version, window=window))
 
@@ -72,6 +72,7 @@ def facts_of(lines: Iterable[str]) -> tuple[str | None, int | None]:
 
 def _last_start(path: Path) -> tuple[list[str], str, list[str]]:
     """The lines before the last one with arguments, that one, and those after it, without their carriers."""
+    require_file(path)
     with path.open("rb") as file:
         if not path.stat().st_size:
             return [], "", []

@@ -102,14 +102,9 @@ def _first_server(family: Iterable[psutil.Process]) -> tuple[psutil.Process, Ser
         except psutil.Error:
             continue
         call = read_call(words)
-        if call is not None and not _is_shell(words):
+        if call is not None:
             return process, call
     return None
-
-
-def _is_shell(words: list[str]) -> bool:
-    """Whether the words are those of a program that only starts the server, with its call as one of them."""
-    return any(" serve " in word or ("vllm.entrypoints" in word and " " in word) for word in words)
 
 
 def _asked(ask: Callable[[], _Answer], pid: int, what: str, unread: list[str]) -> _Answer | None:

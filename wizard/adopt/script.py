@@ -10,11 +10,14 @@ from pathlib import Path, PurePath
 import msgspec
 
 from wizard.adopt.assemble import Found, make_adopted, runtime_of
-from wizard.adopt.types import Adopted
+from wizard.adopt.types import Adopted, require_file
+from wizard.catalog import runtime_facts
 from wizard.errors import RefusedError, UsageError
 from wizard.i18n import _
 from wizard.plan import AdoptedFrom
+from wizard.plan.types import image_place
 from wizard.plan.words import ServerCall, read_call
+from wizard.runtime.containers import version_of
 
 _SHELLS = ("sh", "bash", "dash", "zsh", "ash")
 _ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>.*)", re.DOTALL)
@@ -47,9 +50,18 @@ def adopt_script(path: Path) -> Adopted:
         )
     path = path.absolute()
     origin = AdoptedFrom(
-        kind="script", name=str(path), file=str(path), folder=str(path.parent), unread=unread_of(found.open)
+        kind="script",
+        name=str(path),
+        file=str(path),
+        folder=str(path.parent),
+        open=found.open,
+        unread=unread_of(found.open),
     )
     kind, place, version = runtime_of(found.call.command, {})
+    image = image_place(found.call.command)
+    if image < len(found.call.command):
+        kind, place = "container", found.call.command[image]
+        version = version_of(place)
     return make_adopted(
         Found(call=found.call, origin=origin, env=found.env, kind=kind, path=place, version=version)
     )
@@ -58,6 +70,7 @@ def adopt_script(path: Path) -> Adopted:
 def text_of(path: Path) -> str:
     """The text of a small file. Raises UsageError when it cannot be read."""
     try:
+        require_file(path)
         with path.open("rb") as file:
             return file.read(_LARGEST).decode("utf-8", errors="replace")
     except OSError as error:
@@ -73,8 +86,34 @@ def call_in(words: Sequence[str], env: Mapping[str, str]) -> ScriptCall | None:
         after = words[place + 1]
         if PurePath(word).name in _SHELLS and after.startswith("-") and after.endswith("c"):
             return read_script(" ".join(words[place + 2 : place + 3]), env)
+    words = with_entrypoint(words)
     call = read_call(words)
     return None if call is None else ScriptCall(call=call, env=env)
+
+
+def with_entrypoint(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of ``docker run`` with an image of vLLM, with what the image starts named in them.
+
+    So they mean the same, and vLLM's own words can be told from those of the engine. Any other words stay.
+    """
+    facts = runtime_facts()
+    run = next((at for at in range(1, len(words)) if words[at] == "run"), 0)
+    if not run or PurePath(words[run - 1]).name not in {engine.name for engine in facts.engine}:
+        return tuple(words)
+    repositories = tuple(image.repository for image in facts.image)
+    places = (
+        at for at in range(run, len(words)) if words[at].removeprefix("docker.io/").startswith(repositories)
+    )
+    image = next(places, 0)
+    if not image or any(word.startswith("--entrypoint=") for word in words[run:image]):
+        return tuple(words)
+    options, inner = list(words[:image]), words[image + 1 :]
+    entrypoint: tuple[str, ...] = facts.container.entrypoint
+    if "--entrypoint" in options:
+        place = options.index("--entrypoint")
+        entrypoint = (options[place + 1],)
+        del options[place : place + 2]
+    return (*options, f"--entrypoint={entrypoint[0]}", words[image], *entrypoint[1:], *inner)
 
 
 def read_script(text: str, env: Mapping[str, str]) -> ScriptCall | None:

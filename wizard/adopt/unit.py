@@ -34,6 +34,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     env: Mapping[str, str]
     folder: str = ""
+    open: tuple[str, ...] = ()
+    """Words with variables that the unit does not set."""
     unread: tuple[str, ...] = ()
 
 
@@ -63,13 +65,15 @@ def adopt_unit(name: str, *, of_process: int | None = None) -> Adopted:
             _("Start it, and name its process or its log instead: pid:N, log:F."),
         )
     folder = paths.expanded("~/.config/systemd/user") if unit.user else Path("/etc/systemd/system")
+    unknown = (*said.open, *found.open)
     origin = AdoptedFrom(
         kind="unit",
         name=unit.name,
         file=str(folder / f"{unit.name}.d" / _DROP_IN),
         manager=("systemctl", "--user") if unit.user else ("systemctl",),
         folder=said.folder,
-        unread=(*said.unread, *unread_of(found.open)),
+        open=unknown,
+        unread=(*said.unread, *unread_of(unknown)),
     )
     env = {**said.env, **found.env}
     kind, path, version = runtime_of(found.call.command, env)
@@ -110,8 +114,14 @@ def read_unit(text: str, *, name: str = "", user: bool = True) -> Unit:
             words = () if not value else words or _command(value)
         elif key == "WorkingDirectory":
             folder = value.lstrip("-")
-    words = tuple(expanded(word, env).replace("$$", "$") for word in words)
-    return Unit(words=words, env=env, folder=folder, unread=tuple(unread))
+    filled = [expanded(word, env) for word in words]
+    return Unit(
+        words=tuple(word.replace("$$", "$") for word in filled),
+        env=env,
+        folder=folder,
+        open=tuple(word for word in filled if "$" in word.replace("$$", "")),
+        unread=tuple(unread),
+    )
 
 
 def _settings(text: str) -> Iterator[tuple[str, str]]:

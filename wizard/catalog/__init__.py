@@ -18,7 +18,7 @@ from wizard.catalog.checkpoints import (
     checkpoint_facts,
 )
 from wizard.catalog.fetch import FetchFacts, fetch_facts
-from wizard.catalog.flags import Flag, FlagFacts, Spelling, flag_facts, flag_known
+from wizard.catalog.flags import Flag, FlagFacts, flag_facts, flag_known
 from wizard.catalog.fresh import clear_cache
 from wizard.catalog.host import DriverPackage, HostFacts, LowPower, host_facts
 from wizard.catalog.load import (
@@ -126,7 +126,6 @@ __all__ = [
     "SpeedFacts",
     "SpeedPrompt",
     "SpeedRequests",
-    "Spelling",
     "StateFields",
     "StepCheck",
     "StepText",

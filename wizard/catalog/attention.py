@@ -12,7 +12,7 @@ from wizard.catalog.source import bundled
 from wizard.catalog.types import Sourced, VersionText
 from wizard.catalog.version import within
 
-AttentionKind = Literal["full", "latent", "sparse", "sparse-v4"]
+AttentionKind = Literal["full", "latent", "sparse", "sparse-v4", "sparse-v4.1"]
 """What attention works on: keys and values, compressed vectors (MLA), or a chosen part of those."""
 
 
@@ -44,9 +44,7 @@ class AttentionBackend(Sourced, frozen=True, kw_only=True):
     """A kernel by the name ``--attention-backend`` takes."""
 
     name: str
-    where: Span
-    earlier: tuple[Span, ...] = ()
-    """Where versions that are not the newest also ran it."""
+    where: tuple[Span, ...]
     head_sizes: tuple[int, ...] = ()
     """Empty: any."""
     cache: tuple[CacheTypes, ...]
@@ -59,11 +57,11 @@ class AttentionBackend(Sourced, frozen=True, kw_only=True):
 
     def runs(self, capability: int, version: str) -> bool:
         """Whether this vLLM has it for this GPU."""
-        return _any((self.where, *self.earlier), capability, version)
+        return _any(self.where, capability, version)
 
     def floor(self, version: str) -> int | None:
         """The lowest capability this vLLM runs it on; None: this vLLM does not have it."""
-        spans = [span for span in (self.where, *self.earlier) if within(version, span.since, span.until)]
+        spans = [span for span in self.where if within(version, span.since, span.until)]
         return min((span.capability_min for span in spans), default=None)
 
     def has_sinks(self, capability: int, version: str) -> bool:

@@ -124,7 +124,7 @@ class Rule(Sourced, frozen=True, kw_only=True):
     capabilities_not: tuple[int, ...] = ()
     quantizations: tuple[str, ...] = ()
     families: tuple[str, ...] = ()
-    """Architectures, models, what layers keep (see LayerKind), or ``experts``; one of them is enough."""
+    """Architectures, models, an AttentionKind, a LayerKind, or ``experts``; one of them is enough."""
     args: tuple[str, ...] = ()
     """What ``vllm serve`` must be told where it holds."""
     since: VersionText | None = None

@@ -110,6 +110,6 @@ def show_check(check: SmokeCheck) -> None:
     kind = "" if check.required else _(" (informative)")
     output.say(f"{words[check.status]:<5} {check.title}{kind}: {check.detail}")
     if check.status == "fail":
-        for line in (check.evidence, check.hint):
+        for line in (*check.evidence.splitlines(), check.hint):
             if line:
                 output.say(f"      {line}")

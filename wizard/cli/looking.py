@@ -148,6 +148,9 @@ def _say_machine(machine: Machine) -> None:
         )
     )
     for gpu in machine.gpus:
+        if not gpu.memory_mib:
+            output.say(_("GPU {index}  {name}  memory unknown").format(index=gpu.index, name=gpu.name or "?"))
+            continue
         output.say(
             _("GPU {index}  {name}  cc {capability}  {kind} {memory:.1f} GiB, {free:.1f} free").format(
                 index=gpu.index,
@@ -168,10 +171,10 @@ def _say_checks(found: tuple[Check, ...]) -> None:
         output.paragraph(check.detail, f"{words[check.status]:<5} {check.id:<14} ")
         if check.status not in ("warn", "fail"):
             continue
-        if check.hint:
-            output.paragraph(check.hint, f"{'':<21}")
-        if check.command:
-            output.say(f"{'':<20} $ {check.command}")
+        for line in check.hint.splitlines():
+            output.paragraph(line, f"{'':<21}")
+        for number, line in enumerate(check.command.splitlines()):
+            output.say(f"{'':<20} {' ' if number else '$'} {line}")
 
 
 def _say_reasons(made: LaunchPlan) -> None:

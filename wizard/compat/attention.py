@@ -8,32 +8,23 @@ import msgspec
 
 from wizard.catalog import (
     AttentionBackend,
-    AttentionKind,
     AttentionOrder,
     attention_facts,
     flag_facts,
     flag_known,
     vllm_facts,
 )
+from wizard.compat.heads import Heads, heads_of
 from wizard.compat.table import in_force
 from wizard.compat.types import Reason
 from wizard.i18n import _
-from wizard.memory import AttentionLayers, CacheLayout, LatentLayers
+from wizard.memory import CacheLayout
 from wizard.runtime import Runtime
 
 ATTENTION_CODES = ("attention", "no-attention-backend", "cache-type-impossible")
 """Codes of the reasons given here: they depend on the KV cache asked for and can be asked anew."""
 _FLAG = "--attention-backend"
 _CACHE_FLAG = "--kv-cache-dtype"
-
-
-class Heads(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model's attention needs of a kernel. No sizes: they are not known."""
-
-    kind: AttentionKind
-    sizes: frozenset[int] = frozenset()
-    sinks: bool = False
-    only: str | None = None
 
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,26 +76,6 @@ def cache_type_of(args: Sequence[str], asked: str = "auto") -> str:
     if asked != "auto" or _CACHE_FLAG not in args[:-1]:
         return asked
     return args[args.index(_CACHE_FLAG) + 1]
-
-
-def heads_of(layout: CacheLayout | None, architecture: str, capability: int, version: str) -> Heads:
-    """What the model needs, from what its layers keep and from what is known of its architecture."""
-    demands = [
-        demand
-        for demand in attention_facts().demand
-        if architecture in demand.architectures and demand.where.holds(capability, version)
-    ]
-    layers = layout.buckets if layout else ()
-    latent = [bucket for bucket in layers if isinstance(bucket, LatentLayers)]
-    own: AttentionKind = "full"
-    if latent:
-        own = "sparse" if any(bucket.indexed for bucket in latent) else "latent"
-    return Heads(
-        kind=next((demand.layers for demand in demands if demand.layers), own),
-        sizes=frozenset(bucket.head_dim for bucket in layers if isinstance(bucket, AttentionLayers)),
-        sinks=any(demand.sinks for demand in demands),
-        only=next((demand.only for demand in demands if demand.only), None),
-    )
 
 
 def _order(heads: Heads, asked: _Asked) -> AttentionOrder | None:

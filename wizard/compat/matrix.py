@@ -89,7 +89,7 @@ def rate(
         reasons += rules.capability_rule(group.capability, runtime)
         reasons += rules.quantization_rule(variant, group.capability)
         reasons += rules.plugin_rule(variant, runtime)
-        reasons += table_rules(model, variant, group.capability, runtime)
+        reasons += table_rules(model, variant, layout, group.capability, runtime)
         cache_type = cache_type_of((*model.args, *variant.args), settings.kv_cache_dtype)
         reasons += attention_rule(layout, model.architecture, group.capability, runtime, cache_type)
         reasons += rules.formats_rule(group.capability)

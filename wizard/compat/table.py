@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wizard.catalog import Model, Rule, Variant, rules, vllm_facts, within
+from wizard.compat.heads import heads_of
 from wizard.compat.types import Reason
 from wizard.i18n import _
-from wizard.memory import layer_kinds
+from wizard.memory import CacheLayout, layer_kinds
 from wizard.runtime import Runtime
 
 
-def table_rules(model: Model, variant: Variant, capability: int, runtime: Runtime) -> tuple[Reason, ...]:
-    """What the table says about this variant on this generation of GPU with this vLLM."""
+def table_rules(
+    model: Model, variant: Variant, layout: CacheLayout | None, capability: int, runtime: Runtime
+) -> tuple[Reason, ...]:
+    """What the table says about this variant on this generation of GPU with this vLLM.
+
+    ``layout`` is that of the model; None: unknown.
+    """
     version = runtime.version or vllm_facts().newest
-    families = _families(model)
+    families = _families(model) | {heads_of(layout, model.architecture, capability, version).kind}
     return tuple(
         Reason(
             code=rule.id,

@@ -29,20 +29,16 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 def facts_of(
     said: Mapping[str, str],
-    arguments: Mapping[str, str],
     machine: Machine | None,
     plan: LaunchPlan | None,
     vllm_version: str | None,
 ) -> Facts:
     """All that is known; what was given outweighs what the log says.
 
-    ``said`` are facts that lines name; ``arguments`` those vLLM repeats in its log, as options.
+    ``said`` are facts that lines name.
     """
     usable = [gpu for gpu in machine.gpus if gpu.usable or gpu.capability] if machine else []
     named = _tens(said.get("capability", ""))
-    flags = dict(arguments)
-    if plan is not None:
-        flags = {option.flag: option.value or "" for option in plan.options}
     return Facts(
         capabilities=tuple(gpu.capability for gpu in usable) or ((named,) if named else ()),
         arch=machine.arch if machine else "",
@@ -52,8 +48,8 @@ def facts_of(
         vllm=vllm_version or (plan and plan.vllm_version) or said.get("vllm", ""),
         torch=said.get("torch", ""),
         driver=(machine and machine.driver) or said.get("driver", ""),
-        model=plan.checkpoint if plan else arguments.get("model", ""),
-        flags=flags if plan is not None or arguments else None,
+        model=plan.checkpoint if plan is not None else "",
+        flags=None if plan is None else {option.flag: option.value or "" for option in plan.options},
     )
 
 

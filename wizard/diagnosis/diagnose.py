@@ -77,8 +77,8 @@ class Watch:
 
     def _situation(self, found: Scan) -> Situation:
         plan = self._plan or _told_plan(found.start, self._version or found.facts.get("vllm"))
-        facts = facts_of(found.facts, found.arguments, self._machine, plan, self._version)
-        values = values_of(found.arguments, plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
+        facts = facts_of(found.facts, self._machine, plan, self._version)
+        values = values_of(plan) | ({"gpus": str(facts.gpus)} if facts.gpus else {})
         values |= self._values
         return Situation(found, find_cause(found.records), facts, values, plan)
 

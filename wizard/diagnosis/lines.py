@@ -26,8 +26,6 @@ class Said(msgspec.Struct, frozen=True):
     """Signatures it holds, with the groups that took part."""
     marks: tuple[str, ...] = ()
     facts: Mapping[str, str] = {}
-    arguments: Mapping[str, str] = {}
-    """Options of vLLM that it repeats, and model and port by these names."""
     start: str = ""
     """The line itself, where it repeats all arguments of the server."""
     stage: str = ""
@@ -62,7 +60,6 @@ def _said(process: str, level: str, text: str) -> Said:
         hits=tuple(_hits(present, text.replace('\\"', '"').translate(_QUOTES))),
         marks=tuple(word for word in present if word in marks()),
         facts=_facts(patterns.facts, text),
-        arguments=_arguments(text) if _ARGUMENTS in text else {},
         start=text if any(words in text for words in log_words().arguments) else "",
         stage=next((name for word, name in _stages().items() if word in present), ""),
         begins=begins_start(record),
@@ -74,9 +71,6 @@ def _said(process: str, level: str, text: str) -> Said:
         failure=not ready and not stopping and (reports_failure(record) or bool(patterns.crash.search(text))),
         trouble=level in ("", "ERROR", "CRITICAL") and bool(patterns.trouble.search(text)),
     )
-
-
-_ARGUMENTS = "non-default args"
 
 
 def _hits(present: Iterable[str], text: str) -> Iterable[tuple[Matcher, Mapping[str, str]]]:
@@ -93,18 +87,6 @@ def _facts(patterns: Iterable[re.Pattern[str]], text: str) -> Mapping[str, str]:
     for pattern in patterns:
         if match := pattern.search(text):
             found |= {name: value for name, value in match.groupdict().items() if value}
-    return found
-
-
-def _arguments(text: str) -> Mapping[str, str]:
-    words = log_words()
-    found = {
-        "--" + match["name"].replace("_", "-"): match["value"].strip("'")
-        for match in re.finditer(words.argument, text)
-    }
-    for pattern in (words.model, words.port):
-        if match := re.search(pattern, text):
-            found.update(match.groupdict())
     return found
 
 

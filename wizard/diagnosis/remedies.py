@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 
 import msgspec
 
@@ -21,13 +20,18 @@ Values = dict[str, str]
 _DEFAULT_PORT = "8000"
 
 
-def values_of(arguments: Mapping[str, str], plan: LaunchPlan | None) -> Values:
-    """The values that hold for every fault: from the plan, or from the arguments vLLM repeats in its log."""
-    values = {"port": _DEFAULT_PORT, **arguments}
-    if plan is not None:
-        values |= {"model": plan.checkpoint, "port": str(plan.port), "served_name": plan.served_model_name}
-    model = catalog.find_model(plan.model if plan else values.get("model", ""))
-    return values | ({"model_parser": model.tool_parser} if model and model.tool_parser else {})
+def values_of(plan: LaunchPlan | None) -> Values:
+    """The values that hold for every fault, as far as they are known."""
+    if plan is None:
+        return {"port": _DEFAULT_PORT}
+    model = catalog.find_model(plan.model)
+    values = {
+        "port": str(plan.port),
+        "model": plan.checkpoint,
+        "served_name": plan.served_model_name,
+        "model_parser": (model and model.tool_parser) or "",
+    }
+    return {name: value for name, value in values.items() if value}
 
 
 def remedies_for(

@@ -66,10 +66,8 @@ class Scan(msgspec.Struct):
     first_seen: dict[str, int] = {}
     """Lines in which words stood first that signatures ask for."""
     facts: dict[str, str] = {}
-    arguments: dict[str, str] = {}
-    """Model, port and options, as vLLM repeats its arguments."""
     start: str = ""
-    """The last line in which it does."""
+    """The last line in which vLLM repeats its arguments."""
     tail: bytes = b""
     """The end of the text, for its last line, and that line's number."""
     tail_number: int = 0
@@ -176,7 +174,6 @@ class Scanner:
             del found.records[:-_RECORDS]
         self._note_state(record, said)
         found.facts.update(said.facts)
-        found.arguments.update(said.arguments)
         found.start = said.start or found.start
         return said.cause and said.goes_on
 

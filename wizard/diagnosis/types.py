@@ -213,9 +213,3 @@ class LogWords(_Entry, frozen=True, kw_only=True):
     """Patterns whose groups are facts: vllm, torch, driver, capability."""
     arguments: tuple[str, ...]
     """Words of the line in which vLLM repeats its arguments."""
-    model: str
-    """Pattern of the model's name in the line with vLLM's arguments, group ``model``."""
-    port: str
-    """Pattern of the port in that line, group ``port``."""
-    argument: str
-    """Pattern of any argument in that line, groups ``name`` and ``value``."""

@@ -19,13 +19,25 @@ from wizard.flow.client import (
     client_missing,
     confirm_configuration,
     install_client,
+    key_places,
     last_verdict,
+    name_key,
     plan_configuration,
     plan_exported,
     prove,
     write_configuration,
 )
-from wizard.flow.cure import Cured, apply_remedy, bring_up, cause_in, confirm, may_apply, preview, settle
+from wizard.flow.cure import (
+    Cured,
+    apply_remedy,
+    bring_up,
+    cause_in,
+    confirm,
+    may_apply,
+    preview,
+    settle,
+    with_smoke_fault,
+)
 from wizard.flow.examine import examine
 from wizard.flow.faultreport import log_around, write_fault_report
 from wizard.flow.finding import (
@@ -51,7 +63,7 @@ from wizard.flow.journey import (
     need,
     skip,
 )
-from wizard.flow.places import free_port, receipt_path
+from wizard.flow.places import free_port, project_folder, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
@@ -186,6 +198,7 @@ __all__ = [
     "is_chosen",
     "is_named",
     "keep_verdict",
+    "key_places",
     "last_verdict",
     "launch",
     "load_answers",
@@ -199,6 +212,7 @@ __all__ = [
     "may_apply",
     "measure_first_prompt",
     "model_lines",
+    "name_key",
     "name_model",
     "named_source",
     "need",
@@ -209,6 +223,7 @@ __all__ = [
     "plan_configuration",
     "plan_exported",
     "preview",
+    "project_folder",
     "prove",
     "rate_models",
     "read_with_parsers",
@@ -235,6 +250,7 @@ __all__ = [
     "weights_on_disk",
     "widen",
     "with_parsers",
+    "with_smoke_fault",
     "write_configuration",
     "write_fault_report",
 ]

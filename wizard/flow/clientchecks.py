@@ -10,9 +10,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass
 
+import msgspec
+
 from wizard.budget import output_cap, would_loop
 from wizard.catalog import opencode_facts, reached
-from wizard.errors import KeyRefusedError, WizardError
+from wizard.errors import KeyRefusedError, NotVllmError, WizardError
 from wizard.flow.serverchecks import Found
 from wizard.i18n import _
 from wizard.machine import Check
@@ -80,22 +82,35 @@ def configuration_checks(
             hint=_("Write it with: {command}").format(command=_CONFIGURE),
         )
         return
-    for provider in dict.fromkeys(model.provider for model in models):
-        own = [model for model in models if model.provider == provider]
-        near = is_near(own[0].base_url) or (main is not None and own[0].base_url.startswith(main.url))
-        checks, found = _provider(path, own[0], main, ask, version) if near else ([], None)
-        yield from checks
-        for model in own:
+    first = {model.provider: model for model in reversed(models)}
+    looked = {
+        name: _provider(path, model, main, ask, version) if _may_ask(model, main) else ([], None)
+        for name, model in first.items()
+    }
+    works = any(found is not None for _checks, found in looked.values())
+    for name, (checks, found) in looked.items():
+        yield from (_mere_warning(check) if works and found is None else check for check in checks)
+        for model in (model for model in models if model.provider == name):
             yield _model_check(model, found, version)
-    for sentence in overridden(path, models, cwd=project):
+    if sentences := overridden(path, models, cwd=project):
         hint = _("Take the setting out of there, or make it the same: {command} --project DIR")
         yield Check(
             id="opencode-overrides",
             status="fail",
-            detail=sentence,
+            detail=" ".join(sentences),
             hint=hint.format(command=_CONFIGURE),
             command="opencode debug config",
         )
+
+
+def _may_ask(model: ConfiguredModel, main: Found | None) -> bool:
+    return is_near(model.base_url) or (main is not None and model.base_url.startswith(main.url))
+
+
+def _mere_warning(check: Check) -> Check:
+    """A provider that does not answer is no failure where another one does: it may be meant to be off."""
+    fails = check.status == "fail" and check.id.startswith("opencode-address:")
+    return msgspec.structs.replace(check, status="warn") if fails else check
 
 
 def _provider(
@@ -122,6 +137,9 @@ def _provider(
             hint=hint.format(command=_CONFIGURE),
         )
         return [*checks, refused], None
+    if isinstance(found.error, NotVllmError):
+        other = Check(id=f"opencode-address:{name}", status="skip", detail=found.error.message)
+        return [*checks, other], None
     checks.append(_address_check(model, found, main))
     return checks, None if found.server is None else found
 

@@ -126,6 +126,12 @@ def explain_smoke(journey: Journey) -> Diagnosis:
     return found
 
 
+def with_smoke_fault(journey: Journey) -> Journey:
+    """The journey back at the launch, with the diagnosis of its failed smoke test: there it is cured."""
+    found = explain_smoke(journey)
+    return msgspec.structs.replace(settle(journey, found), diagnosis=found, step=Step.LAUNCH)
+
+
 def bring_up(
     journey: Journey,
     emit: Callable[[LaunchEvent], None],

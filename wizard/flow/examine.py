@@ -73,9 +73,10 @@ def _main_server(journey: Journey, configured: Sequence[tuple[str, str | None]],
             return ask(normal_url(url), key_of(journey.answers))
         except WizardError as error:
             return Found(url=url, error=error)
-    expected = [ask(address, key) for address, key in (*configured, (USUAL_URL, None))]
-    answering = next((found for found in expected if found.answers), None)
-    return answering or (expected[0] if configured else None)
+    for address, key in (*configured, (USUAL_URL, None)):
+        if (found := ask(address, key)).answers:
+            return found
+    return ask(*configured[0]) if configured else None
 
 
 def _runtime_check(journey: Journey) -> Check:

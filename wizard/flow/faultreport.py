@@ -14,13 +14,13 @@ from wizard.paths import write_atomic
 from wizard.plan import document
 from wizard.text import inert
 
-_AROUND = 20
+_BEFORE, _AFTER = 3, 20
 _LINE_LIMIT = 2000
 _TAIL_BYTES = 64 << 10
 _TAIL_LINES = 80
 
 
-def log_around(log: str, line: int | None, around: int = _AROUND) -> tuple[str, ...]:
+def log_around(log: str, line: int | None, around: int = _AFTER) -> tuple[str, ...]:
     """The lines of a file around a line, with their numbers; its last lines where none is named.
 
     Empty when it cannot be read.
@@ -30,7 +30,7 @@ def log_around(log: str, line: int | None, around: int = _AROUND) -> tuple[str, 
             if line is None:
                 file.seek(max(0, Path(log).stat().st_size - _TAIL_BYTES))
                 return tuple(map(_shown, file.read().splitlines()[-2 * around :]))
-            first = max(1, line - around)
+            first = max(1, line - _BEFORE)
             chosen = itertools.islice(file, first - 1, line + around)
             return tuple(f"{number:>6}  {_shown(text)}" for number, text in enumerate(chosen, first))
     except OSError:

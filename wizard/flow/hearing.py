@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import bisect
-from collections.abc import Iterable, Sequence
-
-import msgspec
+from collections.abc import Iterable
 
 from wizard import diagnosis
 from wizard.diagnosis import UNRECOGNISED, Diagnosis, Watch
@@ -48,18 +45,10 @@ class Listening:
         )
         self._told: set[str] = set()
         self._shown = 0
-        self._fed = 0
-        self._shifts: list[tuple[int, int]] = []
-        """From which line fed on the numbers in the file run ahead, and by how many."""
 
-    def hear(self, lines: Sequence[tuple[int, str]], seconds: float) -> Iterable[Event]:
-        """The faults that these lines show for the first time."""
-        for number, _text in lines:
-            self._fed += 1
-            ahead = number - self._fed
-            if ahead != (self._shifts[-1][1] if self._shifts else 0):
-                self._shifts.append((self._fed, ahead))
-        self._watch.feed(b"".join(text.encode(errors="replace") + b"\n" for _number, text in lines))
+    def hear(self, piece: bytes, seconds: float) -> Iterable[Event]:
+        """The fault that the next bytes of the log show, if it was not told before."""
+        self._watch.feed(piece)
         if self._watch.shown == self._shown:
             return ()
         self._shown = self._watch.shown
@@ -69,24 +58,14 @@ class Listening:
     def conclude(self, exit_code: int | None, seconds: float) -> tuple[Diagnosis, list[Found]]:
         """The diagnosis of the whole log, and its first fault if that was not told yet."""
         whole = self._watch.conclude(exit_code)
-        whole = msgspec.structs.replace(whole, findings=tuple(map(self._numbered, whole.findings)))
         first = whole.findings[:1]
         known = [one for one in first if one.severity != "info" and one.fault != UNRECOGNISED]
         return whole, self._new(known, seconds)
 
     def _new(self, findings: Iterable[diagnosis.Finding], seconds: float) -> list[Found]:
-        fresh = [self._numbered(found) for found in findings if found.fault not in self._told]
+        fresh = [found for found in findings if found.fault not in self._told]
         self._told.update(found.fault for found in fresh)
         return [found_event(found, seconds) for found in fresh]
-
-    def _numbered(self, found: diagnosis.Finding) -> diagnosis.Finding:
-        """The finding with the numbers its lines have in the file: a progress bar takes several of ours."""
-        evidence = []
-        for seen in found.evidence:
-            at = bisect.bisect_right(self._shifts, (seen.line, 1 << 62)) - 1
-            ahead = self._shifts[at][1] if at >= 0 else 0
-            evidence.append(msgspec.structs.replace(seen, line=seen.line + ahead))
-        return msgspec.structs.replace(found, evidence=tuple(evidence))
 
 
 def found_event(found: diagnosis.Finding, seconds: float) -> Found:

@@ -68,7 +68,7 @@ def _idle_units() -> Iterator[Check]:
         manager = "systemctl --user" if user else "systemctl"
         start = f"{manager} start {name}" if user else f"sudo {manager} start {name}"
         yield Check(
-            id="service",
+            id=f"service:{name}",
             status="warn",
             detail=_("{unit} starts a vLLM, and none answers.").format(unit=name),
             hint=_("Start it with: {command}").format(command=start),
@@ -126,7 +126,8 @@ def _tool_parser(plan: LaunchPlan, wanted: str | None) -> Check:
     id = "tool-parser"
     if plan.parser is None:
         return Check(id=id, status="skip", detail=_("no parser is set"))
-    if wanted is None:
+    of_its_own = plan.flag("--chat-template") or plan.flag("--tool-parser-plugin")
+    if wanted is None or of_its_own:
         detail = _("{parser}; which one this model needs is not known, the smoke test tells.")
         return Check(id=id, status="skip", detail=detail.format(parser=plan.parser))
     if reads_alike(plan.parser, wanted):
@@ -141,16 +142,12 @@ def _changed(id: str, detail: str, plan: LaunchPlan, changes: dict[str, str | No
     """A failed check whose hint is the change, and whose command starts the server with it."""
     told = instructions(plan, [PlanEdit(origin="remedy", title=detail, set=changes)])
     added = " ".join(word for flag, value in changes.items() for word in (flag, value) if word)
+    hints = [_("Start it again with {options}.").format(options=added)]
+    for step in told:
+        if not step.commands:
+            hints += [step.text, *filter(None, (step.file, step.content.rstrip()))]
     commands = [command for step in told for command in step.commands]
-    return Check(
-        id=id,
-        status="fail",
-        detail=detail,
-        hint=_("Start it again with {options}: {how}").format(
-            options=added, how=" ".join(step.text for step in told if not step.commands) or told[-1].text
-        ),
-        command="\n".join(commands),
-    )
+    return Check(id=id, status="fail", detail=detail, hint="\n".join(hints), command="\n".join(commands))
 
 
 def expected_parser(plan: LaunchPlan, names: Sequence[str]) -> str | None:

@@ -283,7 +283,8 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one host check; ``hint`` says what to do when it is not ``ok``.
 
-    ``command`` is what a person can type to see the same; empty where there is no such command.
+    ``command`` is what a person can type to see the same, or to put it right; empty where there is no such
+    command.
     """
 
     id: str

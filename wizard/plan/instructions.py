@@ -9,7 +9,7 @@ import msgspec
 
 from wizard.i18n import _
 from wizard.plan.edit import apply
-from wizard.plan.render import secrets_of, shell
+from wizard.plan.render import shell
 from wizard.plan.types import AdoptedFrom, AdoptedKind, LaunchPlan, PlanEdit
 
 
@@ -33,11 +33,23 @@ def instructions(plan: LaunchPlan, edits: Sequence[PlanEdit] = ()) -> tuple[Inst
     origin = plan.adopted_from
     if origin is None:
         return (_start(plan, _("Start it with this command:")),)
-    found = _KINDS[origin.kind](before, plan, origin)
-    if not secrets_of(plan):
-        return found
-    text = _("Secrets were left where they are; these variables must hold them: {names}.")
-    return (*found, Instruction(text=text.format(names=", ".join(secrets_of(plan)))))
+    return (*_KINDS[origin.kind](before, plan, origin), *_about_secrets(origin))
+
+
+def _about_secrets(origin: AdoptedFrom) -> tuple[Instruction, ...]:
+    """What has to be done about secrets, which are no part of a plan."""
+    told = []
+    kept = [name for name in origin.secrets if name not in origin.in_command]
+    if kept:
+        text = _("Secrets were left where they are; these variables must hold them: {names}.")
+        told.append(Instruction(text=text.format(names=", ".join(kept))))
+    if origin.in_command:
+        text = _(
+            "A secret stood in the command, where everybody on the machine can read it: "
+            "let a variable hold it instead: {names}."
+        )
+        told.append(Instruction(text=text.format(names=", ".join(origin.in_command))))
+    return tuple(told)
 
 
 def _start(plan: LaunchPlan, text: str, folder: str = "") -> Instruction:
@@ -64,22 +76,24 @@ def _of_container(_before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) ->
     return away, _start(plan, _("Make it anew with this command:"))
 
 
-def _of_compose(_before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple[Instruction, ...]:
+def _of_compose(before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple[Instruction, ...]:
     entrypoint, *words = plan.inside
-    lines = [f"entrypoint: {_json([entrypoint])}", f"command: {_json(words)}"]
-    if plan.env:
-        lines.append("environment:")
-        lines += [f"  {name}: {_json(value)}" for name, value in plan.env.items()]
+    lines = [f"entrypoint: {_yaml([entrypoint])}", f"command: {_yaml(words)}"]
     text = _("In the service {name} of this file, put these lines in the place of those of the same name:")
+    told = [
+        Instruction(text=text.format(name=origin.name), file=origin.file, content="\n".join(lines) + "\n")
+    ]
+    set_now = {name: value for name, value in plan.env.items() if before.env.get(name) != value}
+    variables = [f"{name}={value}" for name, value in set_now.items()] + list(origin.in_command)
+    if variables:
+        content = "environment:\n" + "".join(f"  - {_yaml(entry)}\n" for entry in variables)
+        told.append(Instruction(text=_("Add to its variables:"), file=origin.file, content=content))
+    gone = [name for name in before.env if name not in plan.env]
+    if gone:
+        text = _("Take out of its variables: {names}.")
+        told.append(Instruction(text=text.format(names=", ".join(gone)), file=origin.file))
     up = (*origin.manager, "-f", origin.file, "up", "--detach", origin.name)
-    return (
-        Instruction(
-            text=text.format(name=origin.name),
-            file=origin.file,
-            content="\n".join(lines) + "\n",
-        ),
-        Instruction(text=_("Then make the container anew:"), commands=(shlex.join(up),)),
-    )
+    return (*told, Instruction(text=_("Then make the container anew:"), commands=(shlex.join(up),)))
 
 
 def _of_unit(before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple[Instruction, ...]:
@@ -91,7 +105,10 @@ def _of_unit(before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple
         if before.env.get(name) != value
     ]
     lines += [f"UnsetEnvironment={name}" for name in gone]
-    lines += ["ExecStart=", f"ExecStart={' '.join(_started_word(word) for word in plan.argv)}"]
+    if origin.in_command:
+        lines.append(f"EnvironmentFile={origin.file.removesuffix('.conf')}.env")
+    words = (word if word in origin.open else _started_word(word) for word in plan.argv)
+    lines += ["ExecStart=", f"ExecStart={' '.join(words)}"]
     sudo = () if "--user" in origin.manager else ("sudo",)
     manager = shlex.join((*sudo, *origin.manager))
     return (
@@ -109,12 +126,15 @@ def _of_unit(before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple
 
 def _of_script(_before: LaunchPlan, plan: LaunchPlan, origin: AdoptedFrom) -> tuple[Instruction, ...]:
     text = _("In this script, write this command in the place of the one that starts vLLM:")
-    return (Instruction(text=text, file=origin.file, content=shell(plan) + "\n"),)
+    content = shell(plan)
+    for word in origin.open:
+        content = content.replace(shlex.quote(word), word)
+    return (Instruction(text=text, file=origin.file, content=content + "\n"),)
 
 
-def _json(value: object) -> str:
-    """A value as JSON, which is YAML as well."""
-    return msgspec.json.encode(value).decode()
+def _yaml(value: object) -> str:
+    """A value for a compose file: JSON is YAML as well, and nothing in it is taken for a variable."""
+    return msgspec.json.encode(value).decode().replace("$", "$$")
 
 
 def _unit_word(word: str) -> str:

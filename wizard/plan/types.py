@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -66,6 +66,10 @@ class AdoptedFrom(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was started; relative paths of the command begin there."""
     secrets: tuple[str, ...] = ()
     """Variables that hold secrets there: their values were left where they are."""
+    in_command: tuple[str, ...] = ()
+    """Those of them whose value stood in the command itself; they must be set now."""
+    open: tuple[str, ...] = ()
+    """Words of the command that only the shell or systemd can put values into: left as they are."""
     unread: tuple[str, ...] = ()
     """Sentences about what could not be read."""
 
@@ -120,24 +124,18 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         """``command`` as it is started: into a container every variable of the plan is handed by its name."""
         if self.runtime_kind != "container":
             return self.command
-        image = self._image
+        image = image_place(self.command)
         handed = [f"--env={name}" for name in self.env if f"--env={name}" not in self.command]
         return (*self.command[:image], *handed, *self.command[image:])
-
-    @property
-    def _image(self) -> int:
-        """Where the image stands in the call of a container: before the words that go into it."""
-        entrypoints = [place for place, word in enumerate(self.command) if word.startswith("--entrypoint=")]
-        if not entrypoints:
-            return self.command.index("serve") - 1
-        rest = range(entrypoints[-1] + 1, len(self.command))
-        return next(place for place in rest if not self.command[place].startswith("-"))
 
     @property
     def inside(self) -> tuple[str, ...]:
         """The words that run in the container of a plan that starts one."""
         entrypoints = [word for word in self.command if word.startswith("--entrypoint=")]
-        rest = (*self.command[self._image + 1 :], *(word for option in self.options for word in option.words))
+        rest = (
+            *self.command[image_place(self.command) + 1 :],
+            *(word for option in self.options for word in option.words),
+        )
         return (*(word.partition("=")[2] for word in entrypoints[-1:]), *rest)
 
     @property
@@ -176,3 +174,11 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     def flag(self, name: str) -> str | None:
         """The effective value of a flag, or None when it is absent or a switch."""
         return next((option.value for option in self.options if option.flag == name), None)
+
+
+def image_place(words: Sequence[str]) -> int:
+    """Where the image stands in the call of a container: the first word after ``--entrypoint=…`` that is no
+    option; the number of words where there is none."""
+    entrypoints = [place for place, word in enumerate(words) if word.startswith("--entrypoint=")]
+    rest = range(entrypoints[-1] + 1 if entrypoints else len(words), len(words))
+    return next((place for place in rest if not words[place].startswith("-")), len(words))

@@ -9,7 +9,7 @@ from pathlib import PurePath
 import msgspec
 
 from wizard.catalog import flag_facts
-from wizard.plan.types import Option
+from wizard.plan.types import Option, image_place
 
 _NUMBER = re.compile(r"-\d+(?:\.\d+)?")
 _TOKENS = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<unit>[kmgKMG]?)")
@@ -39,31 +39,36 @@ def read_call(words: Sequence[str]) -> ServerCall | None:
     if place is None:
         return None
     served = words[place - 1] == "serve"
-    loose, options = read_options(words[place:])
+    options = read_options(words[place:])
+    model = next((option for option in options if not _is_option(option.flag)), None) if served else None
     secrets = {_secret(option.flag): option.value for option in options if _secret(option.flag)}
-    options = tuple(option for option in options if not _secret(option.flag) or option.value is None)
+    options = tuple(
+        option
+        for option in options
+        if option is not model and (not _secret(option.flag) or option.value is None)
+    )
     named = next((option.value for option in reversed(options) if option.flag == "--model"), None)
-    command = tuple(words[:place])
-    if served and loose:
-        command = (*command, loose[0])
     return ServerCall(
-        command=command,
-        model=(loose[0] if served and loose else None) or named or "",
+        command=tuple(words[:place]) if model is None else (*words[:place], model.flag),
+        model=(model.flag if model is not None else named) or "",
         options=options,
         secrets={name: value for name, value in secrets.items() if name and value},
     )
 
 
-def read_options(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[Option, ...]]:
-    """Words that belong to no option, and the options, as vLLM's own parser would take them apart."""
+def read_options(words: Sequence[str]) -> tuple[Option, ...]:
+    """The options as vLLM's own parser would take them apart.
+
+    A word that belongs to none stands in its place as an option of that name: the model, or what a shell puts
+    in there.
+    """
     lists, switches = flag_facts().spelling.lists, _switches()
-    loose: list[str] = []
     options: list[Option] = []
     place = 0
     while place < len(words):
         word, place = words[place], place + 1
         if not _is_option(word):
-            loose.append(word)
+            options.append(Option(flag=word))
             continue
         flag, separator, value = word.partition("=")
         flag = canonical_flag(flag)
@@ -77,7 +82,7 @@ def read_options(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[Option, .
         values = tuple(words[place : end if name in lists else min(end, place + 1)])
         options.append(Option(flag=flag, value=values[0] if values else None, more=values[1:]))
         place += len(values)
-    return tuple(loose), tuple(options)
+    return tuple(options)
 
 
 def canonical_flag(flag: str, known: Sequence[str] = ()) -> str:
@@ -112,7 +117,12 @@ def tokens(text: str | None) -> int | None:
 
 
 def _end_of_program(words: Sequence[str]) -> int | None:
-    """Where vLLM's own arguments begin."""
+    """Where vLLM's own arguments begin; a container is looked into behind its entrypoint and its image."""
+    entrypoint = next((word for word in reversed(words) if word.startswith("--entrypoint=")), None)
+    if entrypoint is not None:
+        image = image_place(words)
+        inside = _end_of_program((entrypoint.partition("=")[2], *words[image + 1 :]))
+        return None if inside is None else image + inside
     for place, word in enumerate(words):
         after = words[place + 1] if place + 1 < len(words) else ""
         if PurePath(word).name == "vllm" and after == "serve":

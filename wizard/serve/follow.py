@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from wizard.errors import ServerError, UsageError
@@ -27,12 +28,17 @@ _ASK_EVERY_S = 1.0
 _KEPT_LINES = 2000
 _EVIDENCE_LINES = 12
 _TEXT_LIMIT = 600
-_HEARD_AT_ONCE = 512
+_PIECES = 4
+"""Megabytes of log that are read before the server is asked again."""
+_MUCH = 64 << 10
+_NEWEST = 100
+"""Of more than so many bytes at once only the newest lines are told, so many: a log in a rage is diagnosed
+whole and shown in part."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
 
-Listener = Callable[[Sequence[tuple[int, str]], float], Iterable[Event]]
-"""Is told the lines of each look at the log, with their numbers, and the seconds since the start; what it
-makes of them is told with the rest: so a diagnosis, which this room does not know, speaks while vLLM runs."""
+Listener = Callable[[bytes, float], Iterable[Event]]
+"""Is given the log, piece by piece, and the seconds since the start; what it makes of it is told with the
+rest. So a diagnosis, which this room does not know, speaks while vLLM still runs."""
 
 
 def follow(
@@ -48,7 +54,7 @@ def follow(
     Ends after Exited; after a Finding ``timeout`` when the server does not answer within ``timeout_s`` of
     its start; and silently when ``cancel`` is set. It stops nothing. After Ready it goes on until one of
     these, so a caller that only waits for readiness leaves then. With ``read_log`` false the log is read only
-    to explain a failure.
+    to explain a failure. Of very many lines at once only the newest are told.
     """
     return _Follower(run, timeout_s, listener).events(cancel, read_log)
 
@@ -94,20 +100,22 @@ class _Follower:
         return round(max(0.0, time.time() - self._run.started_at), 3)
 
     def _read(self, final: bool) -> Iterator[Event]:
-        heard: list[tuple[int, str]] = []
-        for number, text in self._tail.read(final=final):
+        for number in itertools.count():
+            piece = b"" if number == _PIECES and not final else self._tail.piece()
+            if not piece:
+                break
+            yield from self._tell(self._tail.lines(piece, _NEWEST if len(piece) > _MUCH else None))
+            if self._listener is not None:
+                yield from self._listener(piece, self._seconds())
+        if final:
+            yield from self._tell(self._tail.last())
+
+    def _tell(self, lines: Iterable[tuple[int, str]]) -> Iterator[Event]:
+        for number, text in lines:
             self._kept.append((number, text))
-            heard.append((number, text))
             seconds = self._seconds()
             yield LogLine(seconds=seconds, number=number, text=text)
             yield from self._milestones.read(text, seconds)
-            if len(heard) >= _HEARD_AT_ONCE:
-                yield from self._hear(heard)
-                heard = []
-        yield from self._hear(heard)
-
-    def _hear(self, lines: list[tuple[int, str]]) -> Iterable[Event]:
-        return self._listener(lines, self._seconds()) if self._listener is not None and lines else ()
 
     def _ask(self) -> Server | None:
         """The server, once it answers. One that is not ours does not count: ours lives and knows its name."""

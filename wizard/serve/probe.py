@@ -9,7 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
 
-from wizard.errors import KeyRefusedError, ServerError, UnknownNameError, UsageError
+from wizard.errors import KeyRefusedError, NotVllmError, ServerError, UnknownNameError, UsageError
 from wizard.http import TooLateError, bounded, client, is_loopback, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
@@ -69,7 +69,7 @@ def probe_server(
     except TooLateError:
         raise _too_late(url) from None
     if answer is None and all(entry.owned_by != "vllm" for entry in models):
-        raise ServerError(
+        raise NotVllmError(
             _("{url} serves models, but it is no vLLM.").format(url=url),
             _("Give the address of a vLLM; other servers cannot be checked."),
         )

@@ -25,13 +25,19 @@ class LogTail:
 
         ``final`` also gives a last line without an end. A log that does not exist yet has no lines.
         """
-        while piece := self._piece():
-            yield from self._split(piece)
-        if final and self._rest:
+        while piece := self.piece():
+            yield from self.lines(piece)
+        if final:
+            yield from self.last()
+
+    def last(self) -> Iterator[tuple[int, str]]:
+        """A last line without an end, if there is one."""
+        if self._rest:
             yield self._number, _text(self._rest)
             self._rest = b""
 
-    def _piece(self) -> bytes:
+    def piece(self) -> bytes:
+        """The next bytes, a megabyte at most; none when nothing was appended."""
         try:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
@@ -41,8 +47,12 @@ class LogTail:
         self._offset += len(piece)
         return piece
 
-    def _split(self, piece: bytes) -> Iterator[tuple[int, str]]:
+    def lines(self, piece: bytes, newest: int | None = None) -> Iterator[tuple[int, str]]:
+        """The lines that a piece completes; with ``newest`` only so many, of those the last."""
         *lines, rest = (self._rest + piece).split(b"\n")
+        if newest is not None and len(lines) > newest:
+            self._number += len(lines) - newest
+            lines = lines[-newest:]
         for line in lines:
             yield from self._parts(line.rstrip(b"\r"))
             self._number += 1

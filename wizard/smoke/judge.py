@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -193,9 +194,12 @@ def together(tries: Sequence[Judgement]) -> Judgement:
 def wrote_it(raw: str, task: CallTask) -> bool:
     """Whether the model's own text holds the call that was wanted, in any format: then a parser lost it."""
     pieces = [task.wanted, *_leaves(msgspec.json.decode(task.expect))] if task.expect else []
-    return bool(pieces) and all(
-        piece in raw or msgspec.json.encode(piece).decode()[1:-1] in raw for piece in pieces
-    )
+    return bool(pieces) and all(any(form in raw for form in _written(piece)) for piece in pieces)
+
+
+def _written(piece: str) -> tuple[str, ...]:
+    """The ways to write a text: as it is, or as JSON with as few or as many escapes as can be."""
+    return piece, json.dumps(piece, ensure_ascii=False)[1:-1], json.dumps(piece)[1:-1]
 
 
 def _leaves(value: object) -> list[str]:

@@ -19,7 +19,7 @@ _SLOWDOWNS = {
 }
 """A power cap is left out: every busy GPU reaches it."""
 _BUSY_COMMAND = "nvidia-smi"
-_SHOWN = 80
+_SHOWN = 40
 """Characters shown of a variable, which can have thousands."""
 _POWER_TOLERANCE_W = 1.0
 
@@ -250,7 +250,7 @@ def visible(subject: Subject) -> Check | None:
     )
     if "MIG-" in machine.visible_devices:
         detail += " " + _("It names a part of a split GPU: an engine sees that part only, as its one GPU.")
-    if len({gpu.name for gpu in machine.gpus}) > 1:
+    if len({gpu.name for gpu in machine.gpus if gpu.name}) > 1:
         hint = _(
             "The GPUs differ, and CUDA numbers them by speed unless told otherwise: set "
             "CUDA_DEVICE_ORDER=PCI_BUS_ID too, or name them by UUID."

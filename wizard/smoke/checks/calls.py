@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import msgspec
 
@@ -83,7 +83,7 @@ def choice_none(talk: Talk) -> Judgement:
             hint=_("The server ignores tool_choice. opencode never sends this one; other clients may."),
         )
     if answer.silent or find_leak(answer.content, task.wanted):
-        detail = _("No call came; the model tried to make one all the same, and no words came either.")
+        detail = _("No call came, but no words either: the model tried to make one all the same.")
         return Judgement(status="warn", detail=detail)
     return Judgement(status="ok", detail=_("No call came when none was allowed."))
 
@@ -91,7 +91,7 @@ def choice_none(talk: Talk) -> Judgement:
 def choice_required(talk: Talk) -> Judgement:
     """A call the server must enforce, of any tool."""
     answer, task = _chosen(talk, "required")
-    return _enforced(answer, task)
+    return _enforced(answer, task, {tool.name for tool in task.tools})
 
 
 def choice_named(talk: Talk) -> Judgement:
@@ -99,7 +99,7 @@ def choice_named(talk: Talk) -> Judgement:
     task = material().find_task("choice")
     named = next(tool.name for tool in task.tools if tool.name != task.wanted)
     answer, task = _chosen(talk, {"type": "function", "function": {"name": named}})
-    return _enforced(answer, msgspec.structs.replace(task, wanted=named))
+    return _enforced(answer, msgspec.structs.replace(task, wanted=named), {named})
 
 
 def _chosen(talk: Talk, choice: object) -> tuple[Answer, CallTask]:
@@ -107,16 +107,21 @@ def _chosen(talk: Talk, choice: object) -> tuple[Answer, CallTask]:
     return talk.ask([user(task.prompt)], tools=task.tools, choice=choice), task
 
 
-def _enforced(answer: Answer, task: CallTask) -> Judgement:
-    """The server's grammar decides here, not the model: what is not as asked for is the server's doing."""
-    # vLLM ends a call of a named tool with "stop".
+def _enforced(answer: Answer, task: CallTask, allowed: Set[str]) -> Judgement:
+    """The server decides here that a call comes, and of which tool; its arguments are still the model's."""
     judgement = judge_call(answer, task)
-    if judgement.status == "ok" or answer.cut:
+    if answer.cut:
         return judgement
-    return Judgement(
-        status="fail",
-        detail=judgement.detail,
-        hint=_("The server does not enforce tool_choice. opencode never sends this one; other clients may."),
+    if not answer.calls or any(call.name not in allowed for call in answer.calls):
+        return Judgement(
+            status="fail",
+            detail=judgement.detail,
+            hint=_("The server does not enforce tool_choice. opencode never sends this; other clients may."),
+        )
+    if judgement.status != "fail":
+        return judgement
+    return msgspec.structs.replace(
+        judgement, status="warn", hint=_("The tool is the one that was chosen: the model is weak with it.")
     )
 
 

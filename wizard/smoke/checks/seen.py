@@ -38,21 +38,23 @@ def stream_equals_plain(talk: Talk) -> Judgement:
 
 def usage(talk: Talk) -> Judgement:
     """opencode compacts by the counts that end a stream; without them its history outgrows the window."""
-    streams = [answer for _check, answer in _answers(talk) if answer.streamed]
+    streams = [(check, answer) for check, answer in _answers(talk) if answer.streamed]
     if not streams:
         return _nothing_seen()
-    counted = [answer.usage for answer in streams if answer.usage is not None]
-    full = [found for found in counted if found.prompt_tokens and found.total_tokens]
-    if len(full) == len(streams):
+    without = [(check, answer) for check, answer in streams if not _counted(answer)]
+    if not without:
         return Judgement(
             status="ok",
             detail=ngettext(
-                "Counts came with the one stream.", "Counts came with all {n} streams.", len(full)
-            ).format(n=len(full)),
+                "Counts came with the one stream.", "Counts came with all {n} streams.", len(streams)
+            ).format(n=len(streams)),
         )
+    _show(talk, *without[0])
     return Judgement(
         status="fail",
-        detail=_("Counts came with {counted} of {all} streams.").format(counted=len(full), all=len(streams)),
+        detail=_("Counts came with {counted} of {all} streams.").format(
+            counted=len(streams) - len(without), all=len(streams)
+        ),
         hint=_("opencode cannot see its window fill up: something between vLLM and here drops the usage."),
     )
 
@@ -66,6 +68,7 @@ def leaks(talk: Talk) -> Judgement:
     for check, answer in found:
         leak = next(filter(None, (find_leak(answer.content, tool) for tool in tools)), None)
         if leak is not None and not answer.cut:
+            _show(talk, check, answer)
             return Judgement(
                 status="fail",
                 detail=_("{looks} stood in the text of: {check}.").format(
@@ -75,6 +78,7 @@ def leaks(talk: Talk) -> Judgement:
             )
     for check, answer in found:
         if tag := thoughts_in(answer.content):
+            _show(talk, check, answer)
             readers = next(leak.parsers for leak in leak_markers() if leak.marker == tag)
             return Judgement(
                 status="warn",
@@ -95,10 +99,13 @@ def garbage(talk: Talk) -> Judgement:
     if not found:
         return _nothing_seen()
     spoilt = [
-        (check, seen) for check, answer in found if (seen := nonsense(answer.content or answer.reasoning))
+        (check, answer, seen)
+        for check, answer in found
+        if (seen := nonsense(answer.content or answer.reasoning))
     ]
     if spoilt:
-        check, seen = spoilt[0]
+        check, answer, seen = spoilt[0]
+        _show(talk, check, answer)
         return Judgement(
             status="fail" if len(spoilt) > 1 else "warn",
             detail=_("{seen} in {count} of {all} answers, first in: {check}.").format(
@@ -108,18 +115,17 @@ def garbage(talk: Talk) -> Judgement:
                 "Try another attention backend, an unquantized KV cache, or another variant of the model."
             ),
         )
-    texts = [
-        (check, answer.content + "".join(call.arguments for call in answer.calls)) for check, answer in found
-    ]
-    broken = [check for check, text in texts if broken_characters(text)]
-    if broken:
-        return Judgement(
-            status="warn",
-            detail=_("Bytes that are no characters came in: {check}.").format(check=_title(broken[0])),
-            hint=_(
-                "The stream cuts characters in two, or the model writes broken ones: edits would spoil files."
-            ),
-        )
+    for check, answer in found:
+        if broken_characters(answer.content + "".join(call.arguments for call in answer.calls)):
+            _show(talk, check, answer)
+            return Judgement(
+                status="warn",
+                detail=_("Bytes that are no characters came in: {check}.").format(check=_title(check)),
+                hint=_(
+                    "The stream cuts characters in two, or the model writes broken ones: edits would "
+                    "spoil files."
+                ),
+            )
     return Judgement(status="ok", detail=_("All answers are text."))
 
 
@@ -129,6 +135,16 @@ def _answers(talk: Talk) -> Iterator[tuple[str, Answer]]:
         if spec.id not in _NOT_CONTENT:
             for answer in talk.learned.answers.get(spec.id, ()):
                 yield spec.id, answer
+
+
+def _counted(answer: Answer) -> bool:
+    """Whether prompt and whole were counted: opencode goes by the whole."""
+    return answer.usage is not None and bool(answer.usage.prompt_tokens and answer.usage.total_tokens)
+
+
+def _show(talk: Talk, check: str, answer: Answer) -> None:
+    """Keep the answer of another check as evidence."""
+    talk.note(_title(check), answer.extract())
 
 
 def _title(check: str) -> str:
