@@ -21,7 +21,7 @@ from wizard.flow import Journey, Step
 from wizard.i18n import N_, _
 from wizard.smoke import SmokeCheck, SmokeReport
 
-TITLE_WIDTH = 27
+TITLE_WIDTH = 32
 
 
 class SmokeScreen(RestartingScreen, inherit_bindings=False):
