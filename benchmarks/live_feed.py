@@ -55,8 +55,8 @@ def planned() -> Journey:
     return choose_for_me(Journey(answers=answers_from(raw, "benchmark")), lambda _event: None)
 
 
-async def key_times(journey: Journey, log: Path | None) -> list[float]:
-    """Milliseconds from a key to the screen drawn with it, while the log is followed; None: no log runs."""
+async def key_times(journey: Journey, log: Path) -> list[float]:
+    """Milliseconds from a key to the screen drawn with it, while the log is followed."""
 
     def launch(now: Journey, emit: object, cancel: threading.Event) -> Journey:
         if log is None:
@@ -105,10 +105,11 @@ def _run(log: Path) -> Run:
 def main() -> int:
     """Print both; 1 if a key is felt as late or the memory grows."""
     journey = planned()
-    quiet = asyncio.run(key_times(journey, None))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "vllm.log"
+        log.write_text("one line\n", encoding="utf-8")
+        quiet = asyncio.run(key_times(journey, log))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         with subprocess.Popen([sys.executable, "-c", WRITER, str(log), str(LINES_PER_S)]) as writer:
             try:
                 loud = asyncio.run(key_times(journey, log))

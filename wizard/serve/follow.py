@@ -31,7 +31,7 @@ _TEXT_LIMIT = 600
 _PIECES = 4
 """Megabytes of log that are read before the server is asked again."""
 _MUCH = 64 << 10
-_NEWEST = 200
+_NEWEST = 100
 """Of more than so many bytes at once only the newest lines are told, so many: a log in a rage is diagnosed
 whole and shown in part."""
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
