@@ -124,16 +124,22 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
         """``command`` as it is started: into a container every variable of the plan is handed by its name."""
         if self.runtime_kind != "container":
             return self.command
-        image = image_place(self.command)
+        image = self._image
         handed = [f"--env={name}" for name in self.env if f"--env={name}" not in self.command]
         return (*self.command[:image], *handed, *self.command[image:])
+
+    @property
+    def _image(self) -> int:
+        """Where the image stands in the call of a container; an entrypoint need not be named in it."""
+        place = image_place(self.command)
+        return place if place < len(self.command) else self.command.index("serve") - 1
 
     @property
     def inside(self) -> tuple[str, ...]:
         """The words that run in the container of a plan that starts one."""
         entrypoints = [word for word in self.command if word.startswith("--entrypoint=")]
         rest = (
-            *self.command[image_place(self.command) + 1 :],
+            *self.command[self._image + 1 :],
             *(word for option in self.options for word in option.words),
         )
         return (*(word.partition("=")[2] for word in entrypoints[-1:]), *rest)
