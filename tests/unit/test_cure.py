@@ -138,6 +138,25 @@ def test_after_three_attempts_nothing_more_is_applied() -> None:
     assert not flow.may_apply(journey, remedies[3])
 
 
+def test_a_cure_that_touches_tools_is_green_only_after_the_smoke_test() -> None:
+    asked: list[Journey] = []
+    remedy = Remedy(title="parser", kind="flag", set={"--tool-call-parser": "hermes"})
+    finding = Finding(fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(remedy,))
+    journey = flow.apply_remedy(flow.settle(planned(), failed(finding)), finding, remedy)
+
+    def test(running: Journey) -> Journey:
+        asked.append(running)
+        return flow.smoke_test(running, lambda _check: None, threading.Event())
+
+    done = flow.bring_up(journey, lambda _event: None, test, threading.Event())
+    flow.stop_server(done)
+    assert len(asked) == 1
+    assert asked[0].attempts[-1].outcome == "tried"
+    assert done.smoke is not None
+    assert done.smoke.verdict == "pass"
+    assert done.attempts == ()
+
+
 def test_a_remedy_outside_the_plan_is_never_carried_out() -> None:
     journey = planned()
     remedy = Remedy(title="Add swap", kind="os", commands=("sudo swapon /swapfile",))
