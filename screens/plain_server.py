@@ -167,15 +167,20 @@ def opencode(dialogue: Dialogue, journey: Journey) -> Outcome:
         ("ticks", _("Change what is written")),
         ("skip", _("Leave opencode alone")),
     ]
-    match dialogue.choose(_("And now?"), options, "write"):
+    if flow.client_missing(journey):
+        options.append(("install", _("Install opencode first (npm, some 200 MB)")))
+    match dialogue.choose(_("And now?"), options, "write", results.why_lines(change)):
         case "ticks":
             return Outcome(Move.GO, _ticked(dialogue, journey))
+        case "install":
+            return Outcome(Move.GO, flow.install_client(journey, threading.Event()))
         case "skip":
             return Outcome(Move.SKIP, journey)
     journey = flow.write_configuration(journey)
     dialogue.say(_("WRITTEN to {path}").format(path=change.path))
     if journey.answers.opencode.proof:
         journey = flow.prove(journey, threading.Event())
+        dialogue.say(*results.confirmed_lines(flow.need(journey.change)))
         dialogue.say(*results.proof_lines(flow.need(journey.proof)))
     return Outcome(Move.NEXT, journey)
 
@@ -189,7 +194,16 @@ def _ticked(dialogue: Dialogue, journey: Journey) -> Journey:
         else "no",
         "private": dialogue.agreed(_("Nothing leaves the house?"), given.private),
     }
-    return flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
+    folder = flow.project_folder(journey)
+    if folder is not None:
+        question = _("Only for the project in {folder}?").format(folder=folder)
+        wanted["project"] = folder if dialogue.agreed(question, given.project is not None) else None
+    journey = flow.answer(journey, Step.OPENCODE, opencode=msgspec.structs.replace(given, **wanted))
+    known = next(filter(None, flow.key_places(journey.answers)), "")
+    if not known:
+        return journey
+    question = _("Where does opencode find the key: a file, or the name of a variable")
+    return flow.name_key(journey, dialogue.text(question, known))
 
 
 def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:

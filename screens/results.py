@@ -45,8 +45,22 @@ def change_lines(change: OpencodeChange) -> tuple[str, ...]:
     lines.append(_("Overridden by: {names}").format(names=", ".join(change.overridden_by) or _("nothing")))
     if change.backup:
         lines.append(_("Backup: {path}").format(path=change.backup))
-    lines += [_("Also written: {path}").format(path=file.path) for file in change.beside]
-    return (*lines, *change.warnings, *change.contacts)
+    if change.beside:
+        names = ", ".join(file.path.replace("\\", "/").rpartition("/")[2] for file in change.beside)
+        lines.append(_("Also written: {names}").format(names=names))
+    if change.contacts:
+        lines.append(_("Nothing leaves the house, save for what ? names."))
+    return (*lines, *change.warnings)
+
+
+def why_lines(change: OpencodeChange) -> tuple[str, ...]:
+    """Why each key is set, with its source; and whom opencode may contact, where nothing was to go out."""
+    lines = [
+        _("{key}: {why} [{source}]").format(key=reason.key, why=reason.why, source=reason.source)
+        for reason in change.reasons
+    ]
+    beside = [_("{path}: {purpose}").format(path=file.path, purpose=file.purpose) for file in change.beside]
+    return (*change.contacts, *beside, *lines)
 
 
 def confirmed_lines(change: OpencodeChange) -> tuple[str, ...]:
@@ -90,7 +104,7 @@ def done_lines(journey: Journey) -> tuple[str, ...]:
         lines += [_("Receipt:        {path}").format(path=receipt_path(journey)), ""]
         if run is not None:
             lines.append(_("Stop vLLM:      {command}").format(command="vllm-opencode stop"))
-        if change is not None and change.written:
+        if change is not None and change.touched:
             lines.append(_("Undo all:       {command}").format(command="vllm-opencode undo"))
     proof = proof_lines(journey.proof) if journey.proof else ()
     return (*lines, "", *proof)

@@ -156,13 +156,13 @@ class SmokeScreen(RestartingScreen, inherit_bindings=False):
                 ReadModal(check.title, [text for text in (check.detail, check.evidence, check.hint) if text])
             )
 
-    def action_helps(self) -> None:
-        """Back to the launch, with the remedies for what the test showed."""
-        self.finish(Move.GO, flow.with_smoke_fault(self.journey))
-
     def begin_anew(self) -> None:
         """The checks of the old server are gone; its plan and its run stay until the new one is there."""
         self._fill(None)
+
+    def action_helps(self) -> None:
+        """Back to the launch, with the remedies for what the test showed."""
+        self.finish(Move.GO, flow.with_smoke_fault(self.journey))
 
     def ready(self) -> bool:
         """Whether the test is over and did not fail; a failed one can only be skipped."""

@@ -57,6 +57,7 @@ class FinderModal(DecideModal, inherit_bindings=True):
     def __init__(self, search: ParserSearch, edit: PlanEdit | None) -> None:
         answers = {"start": _("Use it, and start vLLM again")} if edit is not None else {}
         super().__init__(_("Which parser reads this model?"), "", {**answers, "leave": _("Close")})
+        self.add_class("wide")
         self._search = search
         self._edit = edit
 

@@ -73,14 +73,14 @@ def launched(kit: RealKit, checkpoint: Path, parser: str) -> Iterator[list[Journ
         flow.stop_server(made[-1])
 
 
-def tested(journey: Journey) -> Journey:
+def smoked(journey: Journey) -> Journey:
     return flow.smoke_test(journey, lambda _check: None, threading.Event())
 
 
 def test_a_wrong_parser_is_found_out_and_the_new_start_is_green(realkit: RealKit, checkpoints: Path) -> None:
     cancel = threading.Event()
     with launched(realkit, checkpoints / "qwen3_coder", "hermes") as made:
-        first = tested(made[-1])
+        first = smoked(made[-1])
         assert first.smoke is not None
         assert first.smoke.verdict == "fail"
         search = flow.find_parsers(first, cancel)

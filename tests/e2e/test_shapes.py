@@ -16,9 +16,11 @@ from wizard.budget import limits
 from wizard.child import run_child
 from wizard.opencode import (
     ConfigRequest,
+    confirm_change,
     merged_config,
     opencode_version,
     plan_change,
+    plan_export,
     target_file,
     write_change,
 )
@@ -131,3 +133,19 @@ def test_a_shape_is_accepted_and_its_model_listed(realkit: RealKit, tmp_path: Pa
         # opencode adds a line with its schema to a file without one.
         assert json.loads(written.with_name("opencode.json").read_text())["username"] == "old"
     assert "sk-house" not in written.read_text()
+
+
+def test_opencode_confirms_or_names_what_overrides(realkit: RealKit, tmp_path: Path) -> None:
+    """In a project, and with a key in a file beside the configuration, as it is carried to other machines."""
+    key = "sk-house-3"
+    project = tmp_path / "work"
+    change = write_change(plan_export(msgspec.structs.replace(REQUEST, globals=True), project, key))
+    told = confirm_change(
+        msgspec.structs.replace(change, scope="project"), str(realkit.opencode), environ=environ(tmp_path)
+    )
+    assert told.agrees, told.detail
+    louder = environ(tmp_path) | {"OPENCODE_CONFIG_CONTENT": '{"model": "other/one"}'}
+    told = confirm_change(
+        msgspec.structs.replace(change, scope="project"), str(realkit.opencode), environ=louder
+    )
+    assert told.differing == ("model",)

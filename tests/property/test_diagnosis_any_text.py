@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wizard.diagnosis import diagnose_text
@@ -27,6 +27,7 @@ TEXTS = st.lists(st.one_of(st.sampled_from(LINES), st.text(max_size=40)), max_si
 )
 
 
+@settings(deadline=None)
 @given(TEXTS, st.lists(st.integers(1, 200), max_size=20))
 def test_the_pieces_a_text_comes_in_do_not_matter(text: bytes, sizes: list[int]) -> None:
     source = io.BytesIO(text)
@@ -34,6 +35,7 @@ def test_the_pieces_a_text_comes_in_do_not_matter(text: bytes, sizes: list[int])
     assert diagnose_text(iter(pieces)) == diagnose_text(text)
 
 
+@settings(deadline=None)
 @given(TEXTS, st.sampled_from([None, 0, 1, -9, 137]))
 def test_counts_and_evidence_are_true(text: bytes, exit_code: int | None) -> None:
     found = diagnose_text(text, exit_code=exit_code)
@@ -47,6 +49,7 @@ def test_counts_and_evidence_are_true(text: bytes, exit_code: int | None) -> Non
         assert found.verdict in ("failed", "unknown")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_are_a_text(data: bytes) -> None:
     assert diagnose_text(data).verdict in ("healthy", "failed", "unknown", "incomplete")

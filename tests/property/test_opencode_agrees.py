@@ -140,6 +140,12 @@ def test_the_file_agrees_with_the_server(
         assert key not in text or key in "".join(names)
 
 
+def test_developers_may_keep_the_key_elsewhere(vllm: Vllm, tmp_path: Path) -> None:
+    vllm.names, vllm.window, vllm.key = ["coder"], 65536, "house-key-0001"
+    written, _done = configured(vllm, "127.0.0.1", tmp_path, opencode={"api_key_env": "TEAM_KEY"})
+    assert written["provider"]["vllm"]["options"]["apiKey"] == "{env:TEAM_KEY}"
+
+
 # The file at the end of the first installation's report, for the inputs it was written for.
 SEED = {
     "$schema": "https://opencode.ai/config.json",

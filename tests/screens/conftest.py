@@ -91,11 +91,14 @@ def still(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         "plan_configuration",
         "write_configuration",
         "prove",
+        "install_client",
         "diagnose",
         "examine_trouble",
         "choose_for_me",
     ):
         monkeypatch.setattr(flow, name, missing)
+    monkeypatch.setattr(flow, "client_missing", lambda _journey: False)
+    monkeypatch.setattr(flow, "project_folder", lambda _journey: "/home/operator/project")
     for name in ("save_progress", "finish"):
         monkeypatch.setattr(flow, name, lambda journey: None)
     monkeypatch.setattr(flow, "resume", lambda: (None, ""))

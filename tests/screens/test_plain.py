@@ -257,7 +257,8 @@ def test_writing_and_proving(still: pytest.MonkeyPatch) -> None:
     still.setattr(
         flow, "prove", lambda journey, cancel: msgspec.structs.replace(journey, proof=journeys.PROOF)
     )
-    code, person, _wizard = walk(journeys.at(Step.OPENCODE, worked=False), "2", "no", "perhaps", "y", "", "1")
+    typed = ("2", "no", "perhaps", "y", "", "", "1")
+    code, person, _wizard = walk(journeys.at(Step.OPENCODE, worked=False), *typed)
     assert code == 0
     assert asked == [(True, "ask", False), (False, "yes", False)]
     assert "Please type yes or no." in person.text

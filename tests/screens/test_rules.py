@@ -114,10 +114,13 @@ def test_every_sentence_can_be_translated(source: Path) -> None:
             )
 
 
+MARKS = ("_", "N_", "ngettext")
+
+
 def _marked(tree: ast.Module) -> Iterator[int]:
     """The strings inside the marks for translation, and docstrings; an f-string there is an error."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("_", "N_"):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in MARKS:
             for inner in ast.walk(node):
                 assert not isinstance(inner, ast.JoinedStr), (
                     f"line {node.lineno}: an f-string is not translated"

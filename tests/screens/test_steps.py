@@ -18,7 +18,7 @@ from screens.opencode import OpencodeScreen
 from screens.smoke import SmokeScreen
 from screens.widgets.fields import NumberField, Tick
 from screens.widgets.live import KEPT_LINES, LiveStart
-from screens.widgets.modals import DecideModal, ErrorModal, ReadModal
+from screens.widgets.modals import AskModal, DecideModal, ErrorModal, ReadModal
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError, UsageError
 from wizard.flow import Cancelled, Journey, Step
@@ -477,10 +477,14 @@ class TestOpencode:
 
         still.setattr(flow, "plan_configuration", plan)
         async with opened(journeys.at(Step.OPENCODE, change=journeys.CHANGE, proof=None)) as pilot:
-            pilot.app.screen.query(Tick).last().focus()
+            pilot.app.screen.query_one("#private", Tick).focus()
             await pilot.press("space")
             await until(pilot, lambda: asked and not pilot.app.screen.busy)
-        assert asked == [(True, "no", True)]
+            pilot.app.screen.query_one("#project", Tick).focus()
+            await pilot.press("space")
+            await until(pilot, lambda: len(asked) == 2 and not pilot.app.screen.busy)
+            assert pilot.app.screen.journey.answers.opencode.project == "/home/operator/project"
+        assert asked == [(True, "no", True)] * 2
 
     async def test_after_a_failed_smoke_test_nothing_is_planned(
         self, opened: Any, until: Any, still: pytest.MonkeyPatch
@@ -496,6 +500,52 @@ class TestOpencode:
             await pilot.press("escape", "enter")
             assert isinstance(pilot.app.screen, OpencodeScreen)
             assert not pilot.app.screen.ready()
+
+
+async def test_opencode_is_told_where_the_key_is(
+    opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str | None, str | None]] = []
+
+    def plan(journey: Journey, *, unproven: bool) -> Journey:
+        asked.append(flow.key_places(journey.answers))
+        return msgspec.structs.replace(journey, change=journeys.CHANGE)
+
+    still.setattr(flow, "plan_configuration", plan)
+    keyed = flow.answer(
+        journeys.at(Step.OPENCODE, worked=False),
+        Step.OPENCODE,
+        serve=flow.ServeAnswers(api_key_file="/home/operator/key"),
+    )
+    async with opened(keyed) as pilot:
+        await until(pilot, lambda: asked)
+        await until(pilot, lambda: not pilot.app.screen.busy)
+        await pilot.press("k")
+        await until(pilot, lambda: isinstance(pilot.app.screen, AskModal))
+        await pilot.press("ctrl+u", *"TEAM_KEY", "enter")
+        await until(pilot, lambda: len(asked) == 2)
+    assert asked == [("/home/operator/key", None), (None, "TEAM_KEY")]
+
+
+async def test_opencode_is_installed_when_asked_for(
+    opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
+) -> None:
+    missing = [True]
+
+    def install(journey: Journey, cancel: threading.Event) -> Journey:
+        missing.clear()
+        return journey
+
+    still.setattr(flow, "client_missing", lambda _journey: bool(missing))
+    still.setattr(flow, "install_client", install)
+    still.setattr(
+        flow, "prove", lambda journey, cancel: msgspec.structs.replace(journey, proof=journeys.PROOF)
+    )
+    async with opened(journeys.at(Step.OPENCODE)) as pilot:
+        await see(pilot, "install opencode")
+        await pilot.press("i")
+        await see(pilot, "PROVED (opencode 1.18.2)")
+        assert not missing
 
 
 async def test_the_end_names_what_to_type(

@@ -76,8 +76,8 @@ def test_every_refusal_names_a_rule_and_a_source(name: str) -> None:
         assert (row.verdict == "no") == any(reason.refuses for reason in row.reasons)
 
 
-# Restated by hand from vLLM's source (get_min_capability, the builds' lists of GPUs) and its issues, not from the
-# tables: what must never be offered. Lowest compute capability, times ten, that runs a format at all.
+# Restated by hand from vLLM's source (get_min_capability, the builds' lists of GPUs) and its issues, not from
+# the tables: what must never be offered. Lowest compute capability, times ten, that runs a format at all.
 FLOORS = {
     "bf16": 70,
     "fp16": 70,

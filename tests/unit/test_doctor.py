@@ -99,11 +99,13 @@ def test_a_healthy_set_up_is_all_well(own_home: Path, address: str, doctor: Doct
 
 
 def test_the_file_the_rehearsed_chain_writes_is_all_well(
-    own_home: Path, doctor: Doctor, capfd: pytest.CaptureFixture[str]
+    own_home: Path, doctor: Doctor, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    # The program of these tests only tells its version: it must not be asked what it makes of the file.
+    (tmp_path / "programs" / "opencode").unlink()
     with serving(*TOOLS, "--served-model-name", "coder", "--max-model-len", "65536") as (root, _standin):
         assert main(["configure", "--base-url", f"{root}/v1", "--globals", "yes", "--yes"]) == 0
-        assert doctor() == {}
+        assert set(doctor()) == {"opencode"}, "it is not installed, and nothing else is amiss"
     capfd.readouterr()
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,6 +91,40 @@ def test_a_rehearsal_is_cured_by_the_parser_that_was_found(monkeypatch: pytest.M
         assert journey.plan is not None
         assert journey.plan.parser == journey.answers.model.parser == "mistral"
         assert flow.parser_edit(journey, flow.find_parsers(journey, cancel)) is None
+
+
+@pytest.mark.parametrize(("cure", "found"), [("ask", True), ("never", False)])
+def test_the_set_up_without_screens_goes_on_with_the_parser_that_fits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cure: str, found: bool
+) -> None:
+    monkeypatch.setattr(flow_serving, "REHEARSAL_PACE_S", 0.0)
+    monkeypatch.setattr(flow_serving, "rehearsed_pace", lambda _journey: 4000.0)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    raw = {
+        "start": {"fault": "parser-unfit"},
+        "machine": {"simulate": "gb10"},
+        "serve": {"cure": cure, "port": flow.free_port()},
+        "opencode": {"proof": False},
+    }
+    events: list[object] = []
+
+    def whole_road() -> Journey:
+        return flow.run_setup(
+            flow.answers_from(raw, "test"),
+            emit=events.append,
+            consent=lambda _summary: None,
+            cancel=threading.Event(),
+        )
+
+    if not found:
+        with pytest.raises(RefusedError):
+            whole_road()
+        return
+    done = whole_road()
+    assert done.smoke is not None
+    assert done.smoke.verdict == "pass"
+    notes = [event.text for event in events if isinstance(event, flow.NoteEvent)]
+    assert any("--tool-call-parser mistral" in note for note in notes)
 
 
 def test_a_server_of_others_is_not_started_anew() -> None:

@@ -11,8 +11,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from standin import TOOLS, serving
 
 from wizard.budget import limits
+from wizard.cli import main
+from wizard.errors import RefusedError
 from wizard.flow import Journey, save_progress, undo
 from wizard.opencode import ConfigRequest, OpencodeChange, plan_change, target_file, write_change
 from wizard.opencode.content import content
@@ -80,6 +83,8 @@ def test_what_is_there_stays_and_is_named(home: Path) -> None:
     (home / STARTER).write_text("#!/bin/sh\n# mine\n")
     planned = plan(home)
     assert beside(planned, home) == []
+    assert planned.command == "opencode -m vllm/qwen3-coder"
+    assert any("OPENCODE_DISABLE_MODELS_FETCH=1" in text for text in planned.contacts)
     assert any("The npm registry" in text and "nothing keeps it" in text for text in planned.contacts)
     (home / LOCK).parent.joinpath("node_modules/@opencode-ai/plugin").mkdir(parents=True)
     assert not any("nothing keeps it" in text for text in plan(home).contacts)
@@ -169,3 +174,39 @@ def test_an_old_opencode_downloads_a_program() -> None:
     old = msgspec.structs.replace(REQUEST, opencode_version="1.14.41")
     assert any("ripgrep" in text for text in plan_change(old, target_file()).contacts)
     assert not any("ripgrep" in text for text in plan_change(REQUEST, target_file()).contacts)
+
+
+def test_all_of_it_or_nothing(home: Path) -> None:
+    """The last file cannot be made: those before it go again, and the configuration is not touched."""
+    planned = plan(home)
+    (home / MARK).parent.write_text("a file in the way")
+    with pytest.raises(RefusedError):
+        write_change(planned)
+    assert not (home / STARTER).exists()
+    assert not (home / LOCK).exists()
+    assert not (home / ".config/opencode/opencode.json").exists()
+
+
+def test_the_command(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with serving(*TOOLS) as (root, _standin):
+        call = ["--json", "configure", "--base-url", root, "--private"]
+        assert main([*call, "--dry-run"]) == 0
+        shown = json.loads(capfd.readouterr().out)
+        assert not (home / STARTER).exists()
+        assert main([*call, "--yes"]) == 0
+        done = json.loads(capfd.readouterr().out)
+    assert not any(file["written"] for file in shown["beside"])
+    assert [file["written"] for file in done["beside"]] == [True, True, True]
+    assert done["command"].startswith(f"{home}/{STARTER} -m vllm/")
+    assert any("bash" in text for text in done["contacts"])
+    assert {"share", "autoupdate", "enabled_providers"} <= {reason["key"] for reason in done["reasons"]}
+    assert all(reason["why"] and reason["source"] for reason in done["reasons"])
+
+
+def test_the_program_on_windows(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("wizard.opencode.private.sys.platform", "win32")
+    (starter,) = (file for file in plan(home).beside if "private" in file.path)
+    assert starter.path == f"{home}/.config/opencode/opencode-private.cmd"
+    lines = starter.data.decode().split("\r\n")
+    assert "set OPENCODE_DISABLE_MODELS_FETCH=1" in lines
+    assert lines[-2] == "opencode %*"

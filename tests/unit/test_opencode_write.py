@@ -27,6 +27,7 @@ from wizard.opencode import (
     write_change,
 )
 from wizard.opencode import files as files_module
+from wizard.opencode import jsonc as jsonc_module
 from wizard.opencode import write as write_module
 from wizard.opencode.jsonc import parse
 
@@ -250,6 +251,23 @@ def test_undo_keeps_what_the_user_did_since(home: Path) -> None:
     path.unlink()
     with pytest.raises(RefusedError, match="not there"):
         undo_change(path, done.backup, done.sha256_after)
+
+
+def test_a_huge_file_is_read_as_seldom_as_a_small_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some half a second for 2,000 keys at the root, whatever is set in it."""
+    scans: list[int] = []
+    real = jsonc_module._Scanner.__init__
+
+    def counting(self: jsonc_module._Scanner, text: str) -> None:
+        scans.append(len(text))
+        real(self, text)
+
+    monkeypatch.setattr(jsonc_module._Scanner, "__init__", counting)
+    entries = ",\n".join(f'  "key{number}": {{"a": [{number}], "b": "text"}}' for number in range(2000))
+    path = config(home, f'{{\n  "$schema": "x",\n{entries}\n}}\n')
+    planned = plan(home, msgspec.structs.replace(REQUEST, globals=True))
+    assert planned.after.startswith(path.read_bytes()[:-3])
+    assert sum(1 for size in scans if size > 50_000) <= 4
 
 
 def test_a_link_stays_a_link(home: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import threading
 from typing import Any
 
-import behaving
+import goodmodel
 import msgspec
 import pytest
 from standin import Reply, plain, scripted, server_at, streamed
@@ -43,7 +43,7 @@ def called(arguments: str = ARGUMENTS, name: str = "add") -> dict[str, Any]:
 
 def good(request: dict[str, Any]) -> Reply:
     """vLLM with a fitting parser and a model that does as it is told."""
-    draft = behaving.good(request)
+    draft = goodmodel.good(request)
     return Reply(draft.encoded().decode(), status=draft.status)
 
 

@@ -166,9 +166,7 @@ def _say_done(done: DoneEvent) -> None:
     output.say(_("opencode's configuration: {path}").format(path=results.get("opencode_config")))
     output.say(_("Receipt: {path}").format(path=done.path))
     if not done.scratch:
-        output.say(
-            _("Start with: cd PROJECT; opencode -m {model}").format(model=results.get("opencode_model"))
-        )
+        output.say(_("Start with: cd PROJECT; {command}").format(command=results.get("opencode_command")))
 
 
 def wizard() -> int:

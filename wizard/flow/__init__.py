@@ -19,7 +19,9 @@ from wizard.flow.client import (
     client_missing,
     confirm_configuration,
     install_client,
+    key_places,
     last_verdict,
+    name_key,
     plan_configuration,
     plan_exported,
     prove,
@@ -61,7 +63,7 @@ from wizard.flow.journey import (
     need,
     skip,
 )
-from wizard.flow.places import free_port, receipt_path
+from wizard.flow.places import free_port, project_folder, receipt_path
 from wizard.flow.prepare import (
     REHEARSAL_MACHINE,
     choose_model,
@@ -197,6 +199,7 @@ __all__ = [
     "is_named",
     "keep_pasted",
     "keep_verdict",
+    "key_places",
     "last_verdict",
     "launch",
     "load_answers",
@@ -210,6 +213,7 @@ __all__ = [
     "may_apply",
     "measure_first_prompt",
     "model_lines",
+    "name_key",
     "name_model",
     "named_source",
     "need",
@@ -220,6 +224,7 @@ __all__ = [
     "plan_configuration",
     "plan_exported",
     "preview",
+    "project_folder",
     "prove",
     "rate_models",
     "read_with_parsers",

@@ -110,6 +110,7 @@ class OpencodeAnswers(_Section, frozen=True, kw_only=True):
     """``[opencode]``: where and how much is written.
 
     ``context`` tells opencode less than vLLM's window, tokens; ``binary`` names an opencode not on PATH.
+    ``api_key_file`` or ``api_key_env`` is where opencode finds the key, if not where the wizard does.
     """
 
     path: str | None = None
@@ -121,6 +122,8 @@ class OpencodeAnswers(_Section, frozen=True, kw_only=True):
     proof: bool = True
     context: int | None = None
     binary: str | None = None
+    api_key_file: str | None = None
+    api_key_env: str | None = None
 
 
 class Answers(_Section, frozen=True, kw_only=True):

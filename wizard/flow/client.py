@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import msgspec
 
 from wizard.budget import Limits, would_loop
 from wizard.errors import RefusedError
-from wizard.flow.answers import key_variable
+from wizard.flow.answers import Answers, key_variable
 from wizard.flow.elsewhere import reachable_from_elsewhere
-from wizard.flow.journey import Journey, need
+from wizard.flow.journey import Journey, Step, answer, need
 from wizard.flow.places import client_environ, opencode_path, prepare, receipt_path
 from wizard.flow.records import verdict_here
 from wizard.flow.serving import key_of, known_model, limits_of, thinks
@@ -33,6 +34,8 @@ from wizard.opencode import (
     write_change,
 )
 from wizard.receipt import Verdict, verdict_of
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
@@ -81,6 +84,7 @@ def _request(journey: Journey, all_providers: bool) -> ConfigRequest:
     limits = limits_of(journey, opencode_version=version)
     _require_safe(limits)
     reasoning = thinks(journey)
+    key_file, key_name = key_places(journey.answers)
     return ConfigRequest(
         provider=wanted.provider,
         provider_explicit=wanted.provider != "vllm",
@@ -91,8 +95,8 @@ def _request(journey: Journey, all_providers: bool) -> ConfigRequest:
         limits=limits,
         reasoning=reasoning,
         interleaved=interleaved_field(server.version) if reasoning else None,
-        api_key_file=journey.answers.serve.api_key_file,
-        api_key_env=key_variable(journey.answers),
+        api_key_file=key_file,
+        api_key_env=key_name,
         globals=all_providers,
         default_model=wanted.default_model,
         private=wanted.private,
@@ -100,6 +104,25 @@ def _request(journey: Journey, all_providers: bool) -> ConfigRequest:
         opencode_version=version,
         vllm_version=server.version,
     )
+
+
+def key_places(answers: Answers) -> tuple[str | None, str | None]:
+    """The file or the variable in which opencode finds the key; both None: the server wants none."""
+    wanted = answers.opencode
+    if wanted.api_key_file is not None or wanted.api_key_env is not None:
+        return wanted.api_key_file, wanted.api_key_env
+    return answers.serve.api_key_file, key_variable(answers)
+
+
+def name_key(journey: Journey, place: str) -> Journey:
+    """opencode finds the key in this file, or in this variable if it is a name of one."""
+    is_name = _VARIABLE.fullmatch(place) is not None
+    wanted = msgspec.structs.replace(
+        journey.answers.opencode,
+        api_key_file=None if is_name else place,
+        api_key_env=place if is_name else None,
+    )
+    return answer(journey, Step.OPENCODE, opencode=wanted)
 
 
 def install_client(journey: Journey, cancel: threading.Event) -> Journey:
@@ -136,7 +159,8 @@ def prove(journey: Journey, cancel: threading.Event) -> Journey:
 
     Skipped in a simulation, and where there is no opencode.
     """
-    journey = confirm_configuration(journey)
+    if need(journey.change).confirmed is None:
+        journey = confirm_configuration(journey)
     change = need(journey.change)
     server = need(journey.server)
     if journey.simulated:

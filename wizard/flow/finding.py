@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from wizard.checkpoint import detect_parsers, read_checkpoint
-from wizard.errors import RefusedError, WizardError
+from wizard.errors import RefusedError, ServerError, WizardError
 from wizard.flow.journey import Cancelled, Journey, Step, forget, need
 from wizard.flow.qualify import smoke_test
 from wizard.flow.serving import key_of, launch
@@ -115,6 +115,39 @@ def with_parsers(
             _("Start it again with: {options}").format(options=options_of(edit)),
         )
     return smoke_test(launch(edited(journey, edit), emit, cancel), on_check, cancel)
+
+
+def mended(
+    journey: Journey,
+    *,
+    say: Callable[[str], None],
+    agree: Callable[[Journey], None],
+    emit: Callable[[LaunchEvent], None],
+    test: Callable[[Journey], Journey],
+    cancel: threading.Event,
+) -> Journey:
+    """After a failed test of a server started here: started and tested anew with the parsers that fit.
+
+    ``agree`` is asked with the changed journey and raises to stop. Without a parser that fits, ``say`` is
+    told the ways on, and the journey stays as it is; so it does where the answers forbid every cure.
+    """
+    failed = journey.smoke is not None and journey.smoke.verdict == "fail"
+    if not failed or not journey.started_here or journey.answers.serve.cure == "never":
+        return journey
+    try:
+        search = find_parsers(journey, cancel)
+    except ServerError:
+        # The test has said already what is wrong with the server.
+        return journey
+    edit = parser_edit(journey, search)
+    if edit is None:
+        for advice in search.advice:
+            say(f"{advice.title}: {advice.detail}")
+        return journey
+    say(f"{edit.title}. {options_of(edit)}".rstrip(". ") + ".")
+    changed = edited(journey, edit)
+    agree(changed)
+    return test(launch(changed, emit, cancel))
 
 
 def edited(journey: Journey, edit: PlanEdit) -> Journey:

@@ -42,6 +42,19 @@ def opencode_path(journey: Journey) -> Path | None:
     return None if path is None else paths.expanded(path)
 
 
+def project_folder(journey: Journey) -> str | None:
+    """The project a configuration can be for: the one asked for, else this folder; None: there is none."""
+    if journey.simulated or journey.answers.opencode.path is not None:
+        return None
+    if journey.answers.opencode.project is not None:
+        return journey.answers.opencode.project
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        return None
+    return None if here in (Path.home(), Path(here.anchor)) else str(here)
+
+
 def client_environ(journey: Journey) -> Mapping[str, str]:
     """The environment opencode's settings are looked up in: a simulated journey has a home of its own."""
     if journey.scratch is None:

@@ -213,6 +213,7 @@ def _results(journey: Journey) -> dict[str, object]:
         "tuning": lambda: msgspec.to_builtins(journey.tuning) or None,
         "opencode_config": lambda: journey.change.path if journey.change else None,
         "opencode_model": lambda: journey.change.model if journey.change else None,
+        "opencode_command": lambda: journey.change.command if journey.change else None,
         "proof": lambda: journey.proof.status if journey.proof else None,
     }
     return {name: value for name, fact in facts.items() if (value := fact()) is not None}

@@ -12,7 +12,7 @@ from wizard.catalog import vllm_facts
 from wizard.compat import Reason
 from wizard.errors import RefusedError, UsageError
 from wizard.fetch import Presence, presence
-from wizard.flow import client, cure, prepare, records, serving
+from wizard.flow import client, cure, finding, prepare, records, serving
 from wizard.flow.answers import Answers
 from wizard.flow.journey import Journey, Step, need
 from wizard.flow.places import receipt_path
@@ -202,6 +202,7 @@ def run_setup(
 
     journey = cure.bring_up(journey, emit, test, cancel, prove=not answers.smoke.skip)
     try:
+        journey = _mended(journey, emit, consent, test, cancel)
         journey = _proved(journey, emit, cancel)
         journey = _write(journey, emit, cancel, dry_run)
     except BaseException:
@@ -211,6 +212,25 @@ def run_setup(
     if journey.simulated or (journey.started_here and not answers.serve.detach):
         journey = serving.stop_server(journey)
     return journey
+
+
+def _mended(
+    journey: Journey,
+    emit: Emit,
+    consent: Consent,
+    test: Callable[[Journey], Journey],
+    cancel: threading.Event,
+) -> Journey:
+    """The journey after the parser finder, which looks for another parser where the test failed."""
+
+    def agree(changed: Journey) -> None:
+        if not changed.simulated:
+            consent(chosen(changed))
+
+    def say(text: str) -> None:
+        emit(NoteEvent(text=text))
+
+    return finding.mended(journey, say=say, agree=agree, emit=emit, test=test, cancel=cancel)
 
 
 def _tested(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
@@ -254,10 +274,14 @@ def _write(journey: Journey, emit: Emit, cancel: threading.Event, dry_run: bool)
     journey = client.plan_configuration(journey)
     change = need(journey.change)
     emit(ConfigEvent(path=change.path, action=change.action, diff=change.diff))
+    for text in change.contacts:
+        emit(NoteEvent(text=text))
     if dry_run:
         return journey
-    journey = client.write_configuration(journey)
+    journey = client.confirm_configuration(client.write_configuration(journey))
     records.save_progress(journey)
+    if confirmed := need(journey.change).confirmed:
+        emit(NoteEvent(text=f"{confirmed.detail} {confirmed.hint}".rstrip()))
     if answers.opencode.proof:
         journey = client.prove(journey, cancel)
         emit(ProofEvent(proof=need(journey.proof)))

@@ -30,7 +30,7 @@ def key_reference(file: str | None, variable: str | None) -> str | None:
         return f"{{env:{variable}}}"
     if not file:
         return None
-    path = file if file.startswith("~/") else str(Path(file).absolute())
+    path = file if file.startswith("~/") else Path(file).absolute().as_posix()
     if re.search(r'[}"\\]', path) or path != inert(path).strip() or "\n" in path:
         raise UsageError(
             _("opencode cannot read a key from {path}.").format(path=inert(path)),

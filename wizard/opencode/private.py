@@ -78,8 +78,17 @@ def side_files(
     return tuple(made for file in wanted if (made := _missing(file)) is not None)
 
 
-def starter_path(environ: Mapping[str, str] | None = None) -> Path:
-    """The program that starts opencode with everything switched off."""
+def starter(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The program that starts opencode with everything switched off; None: another one has its place."""
+    path = _starter_path(environ)
+    try:
+        there = read_bytes(path)
+    except RefusedError:
+        return None
+    return path if (there is None and not os.path.lexists(path)) or _is_ours(there) else None
+
+
+def _starter_path(environ: Mapping[str, str] | None) -> Path:
     if sys.platform == "win32":
         return global_dir(environ) / "opencode-private.cmd"
     return home(environ) / ".local" / "bin" / "opencode-private"
@@ -100,17 +109,27 @@ def contacts(
         _("It may use {provider}, whose address is in this house, too.").format(provider=inert(name))
         for name in others
     ]
-    found += [
-        _("{host}: {what}. Not when opencode is started as {command}.").format(
-            host=contact.host, what=_(contact.what), command=starter_path(environ)
-        )
-        for contact in opencode_facts().contact
-        if contact.env and not contact.settings
-    ]
+    found += _by_variable(starter(environ))
     found += _without_switch(target, version, environ)
     found += _asked_for(document)
     found.append(_("Commands the model runs with its tool bash reach whatever you reach."))
     return tuple(found)
+
+
+def _by_variable(program: Path | None) -> Iterator[str]:
+    """What only a variable stops, which has to be set where opencode is started."""
+    for contact in opencode_facts().contact:
+        if not contact.env or contact.settings:
+            continue
+        if program is None:
+            variables = " ".join(f"{name}={value}" for name, value in contact.env.items())
+            yield _("{host}: {what}. Not when opencode is started with {variables}").format(
+                host=contact.host, what=_(contact.what), variables=variables
+            )
+        else:
+            yield _("{host}: {what}. Not when opencode is started as {command}").format(
+                host=contact.host, what=_(contact.what), command=program
+            )
 
 
 def _without_switch(target: Target, version: str | None, environ: Mapping[str, str] | None) -> Iterator[str]:
@@ -171,9 +190,10 @@ def _starter(environ: Mapping[str, str] | None) -> SideFile:
     else:
         lines = ["#!/bin/sh", f"# {_MARK}: opencode that contacts nobody but the configured servers"]
         lines += [f"export {name}={value}" for name, value in variables.items()]
+        lines.append('PATH="$PATH:$HOME/.local/bin:$HOME/.opencode/bin"')
         text = "\n".join([*lines, 'exec opencode "$@"', ""])
     return SideFile(
-        path=str(starter_path(environ)),
+        path=str(_starter_path(environ)),
         purpose=_("starts opencode with everything off that no setting switches off"),
         data=text.encode(),
         mode=0o755,
@@ -225,6 +245,10 @@ def _missing(file: SideFile) -> SideFile | None:
         return None
     if now is None:
         return None if os.path.lexists(file.path) else file
-    if _MARK.encode() not in now or now == file.data:
+    if not _is_ours(now) or now == file.data:
         return None
     return msgspec.structs.replace(file, before=now)
+
+
+def _is_ours(data: bytes | None) -> bool:
+    return data is not None and _MARK.encode() in data

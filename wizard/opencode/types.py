@@ -140,6 +140,11 @@ class OpencodeChange(msgspec.Struct, frozen=True, kw_only=True):
         return planned or (self.action != "refused" and any(not file.written for file in self.beside))
 
     @property
+    def touched(self) -> bool:
+        """Whether anything was written, so that there is something to undo."""
+        return self.written or any(file.written for file in self.beside)
+
+    @property
     def command(self) -> str:
         """What a person types to work with this configuration."""
         return f"{self.starter or 'opencode'} -m {self.model}"

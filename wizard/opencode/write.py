@@ -30,7 +30,7 @@ from wizard.opencode.keys import check_key_file
 from wizard.opencode.locate import home, start_folder
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
-from wizard.opencode.private import contacts, side_files, starter_path
+from wizard.opencode.private import contacts, side_files, starter
 from wizard.opencode.schema import check_schema
 from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, SideFile, Target
 from wizard.opencode.why import reasons
@@ -111,9 +111,18 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
     """
     if not change.pending:
         return change
-    if change.action != "unchanged":
-        change = _replaced(change, day)
-    return msgspec.structs.replace(change, beside=tuple(_laid(file, change.owner) for file in change.beside))
+    laid: list[SideFile] = []
+    try:
+        for file in change.beside:
+            laid.append(_laid(file, change.owner))
+        if change.action != "unchanged":
+            change = _replaced(change, day)
+    except BaseException:
+        for file in laid:
+            if file.before is None:
+                Path(file.path).unlink(missing_ok=True)
+        raise
+    return msgspec.structs.replace(change, beside=tuple(laid))
 
 
 def _replaced(change: OpencodeChange, day: datetime.date | None) -> OpencodeChange:
@@ -197,13 +206,13 @@ def _private(
     environ: Mapping[str, str] | None,
 ) -> OpencodeChange:
     """The change with what keeps everything in the house besides its settings, and what that leaves open."""
-    version = request.opencode_version
+    version, program = request.opencode_version, starter(environ)
     return msgspec.structs.replace(
         change,
         private=True,
         contacts=contacts(after, change.provider, target, version, environ),
         beside=side_files(target, version, environ),
-        starter=str(starter_path(environ)),
+        starter=None if program is None else str(program),
     )
 
 
