@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from screens import estimates, figures, pace, parsers, results, wording
+from screens import estimates, failing, figures, pace, parsers, results, wording
 from screens.dialogue import Dialogue
 from screens.lookups import look_at_trouble
 from screens.moves import Move, Outcome
@@ -19,6 +19,9 @@ from wizard.flow import Journey, LaunchEvent, Step, Tried, Trying, TuningEvent
 from wizard.i18n import _
 from wizard.serve import Milestone, Progress
 from wizard.smoke import SmokeCheck
+
+PLAIN_WIDTH = 78
+"""Columns of a remedy."""
 
 
 def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
@@ -33,7 +36,13 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
     dialogue.choose(_("And now?"), [("start", _("Start vLLM"))], "start", wording.plan_reasons(plan))
     dialogue.say(_("Starting vLLM… Ctrl-C stops it."))
     try:
-        journey = flow.launch(journey, _follow(dialogue), threading.Event())
+        journey = flow.confirm(flow.launch(journey, _follow(dialogue), threading.Event()))
+    except flow.StartFailed as error:
+        failed = _failed(dialogue, journey, error)
+        if failed is None:
+            dialogue.say(*error.evidence)
+            raise
+        return failed
     except LaunchError as error:
         dialogue.say(*error.evidence)
         raise
@@ -43,6 +52,33 @@ def launch(dialogue: Dialogue, journey: Journey) -> Outcome:
         raise
     dialogue.say(results.server_line(flow.need(journey.server)), *estimates.compared_lines(journey))
     return Outcome(Move.NEXT, journey)
+
+
+def _failed(dialogue: Dialogue, journey: Journey, error: flow.StartFailed) -> Outcome | None:
+    """Why the start failed and what to do; a remedy is applied to the plan. None: nobody knows why."""
+    finding = flow.cause_in(error.diagnosis)
+    if finding is None:
+        return None
+    journey = flow.settle(journey, error.diagnosis)
+    offered = flow.offered(journey, finding)
+    dialogue.say(error.message, *failing.failure_lines(error, finding))
+    for number, remedy in enumerate(offered, 1):
+        dialogue.say(failing.remedy_text(number, remedy, PLAIN_WIDTH))
+        dialogue.say(*(f"{failing.INDENT}$ {command}" for command in remedy.commands))
+    dialogue.say(*failing.failure_foot(error, finding, journey))
+    usable = {
+        str(number): remedy for number, remedy in enumerate(offered, 1) if flow.may_apply(journey, remedy)
+    }
+    options = [(number, _("Apply {number} to the plan").format(number=number)) for number in usable]
+    options += [("again", _("Back to the plan")), ("report", _("Write a report for somebody who helps"))]
+    picked = dialogue.choose(_("And now?"), options, options[0][0])
+    if picked == "report":
+        path = flow.write_fault_report(journey, error.diagnosis, error.log)
+        dialogue.say(_("Written: {path}. Read it before you send it.").format(path=path))
+    elif picked in usable:
+        dialogue.say(*flow.preview(journey, usable[picked]))
+        journey = flow.apply_remedy(journey, finding, usable[picked])
+    return Outcome(Move.GO, journey)
 
 
 def _follow(dialogue: Dialogue) -> Callable[[LaunchEvent], None]:

@@ -137,4 +137,17 @@ def finding_lines(finding: Finding) -> tuple[str, ...]:
         if remedy.until:
             lines.append("       " + _("Until {condition}.").format(condition=remedy.until))
     lines += [_("Will not help: {what}").format(what=text) for text in finding.will_not_help]
-    return tuple(lines)
+    return (*lines, *_instruction_lines(finding))
+
+
+def _instruction_lines(finding: Finding) -> list[str]:
+    """How the best remedy that changes the command is applied, where the server was started."""
+    remedy = next((remedy for remedy in finding.remedies if remedy.instructions), None)
+    if remedy is None:
+        return []
+    lines = ["", _("To apply it: {title}").format(title=remedy.title)]
+    for told in remedy.instructions:
+        lines += [f"  {told.text}", *([f"    {told.file}"] if told.file else [])]
+        lines += [f"    {line}" for line in told.content.splitlines()]
+        lines += [f"    $ {line}" for command in told.commands for line in command.splitlines()]
+    return lines

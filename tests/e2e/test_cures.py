@@ -121,7 +121,7 @@ def both(
         extra=("--max-model-len", "4000000", "--no-enable-auto-tool-choice"),
         proof=False,
     )
-    second = Site(folder / "second", realkit, checkpoints / "qwen3_coder", "hermes", proof=False)
+    second = Site(folder / "second", realkit, checkpoints / "hermes", "qwen3_coder", proof=False)
     with socket.socket() as holder, ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         pair = (
             pool.submit(run, first, taking_the_port(holder)),
@@ -156,9 +156,9 @@ def test_a_killed_engine_and_a_wrong_parser(both: tuple[Cured, Cured]) -> None:
     assert len(done.cures) == 2
     assert done.cures[0]["fault"] in ("killed", "engine-died")
     assert done.cures[0]["difference"] == []
-    assert done.cures[1]["difference"] == ["- --tool-call-parser hermes", "+ --tool-call-parser qwen3_coder"]
+    assert done.cures[1]["difference"] == ["- --tool-call-parser qwen3_coder", "+ --tool-call-parser hermes"]
     assert done.events[-1]["receipt"]["results"]["smoke"] == "pass"
-    assert done.argv[done.argv.index("--tool-call-parser") + 1] == "qwen3_coder"
+    assert done.argv[done.argv.index("--tool-call-parser") + 1] == "hermes"
 
 
 def test_a_finding_is_told_before_vllm_has_ended(both: tuple[Cured, Cured]) -> None:
@@ -169,7 +169,7 @@ def test_a_finding_is_told_before_vllm_has_ended(both: tuple[Cured, Cured]) -> N
 def test_a_name_that_is_not_served_is_named_with_the_one_that_is(both: tuple[Cured, Cured]) -> None:
     done = both[1]
     url = f"{done.site.base_url}/chat/completions"
-    asked = {"model": "qwen3-coder-typo", "messages": [{"role": "user", "content": "Hello"}]}
+    asked = {"model": "tiny-typo", "messages": [{"role": "user", "content": "Hello"}]}
     answer = httpx.post(url, json=asked, trust_env=False, timeout=30)
     assert answer.status_code == 404
     found = done.site.wizard("diagnose", "-", "--json", typed=answer.text)

@@ -291,6 +291,23 @@ def test_diagnosing_ends_the_road(still: pytest.MonkeyPatch) -> None:
     assert "  line 412  RuntimeError: Triton Error [CUDA]: operation not permitted" in person.read_lines
 
 
+def test_a_remedy_is_applied_to_the_plan(still: pytest.MonkeyPatch) -> None:
+    started: list[Journey] = []
+
+    def launch(journey: Journey, emit: object, cancel: object) -> Journey:
+        started.append(journey)
+        if len(started) == 1:
+            raise flow.StartFailed("vLLM did not come up.", found=journeys.DIAGNOSIS)
+        raise KeyboardInterrupt
+
+    still.setattr(flow, "launch", launch)
+    code, person, _wizard = walk(journeys.at(Step.LAUNCH, worked=False), "1", "1", "1")
+    assert code == 130
+    assert "+ VLLM_USE_FLASHINFER_SAMPLER=1" in person.text
+    assert started[1].plan is not None
+    assert started[1].plan.env["VLLM_USE_FLASHINFER_SAMPLER"] == "1"
+
+
 def test_a_text_of_several_lines_is_several_lines() -> None:
     written: list[str] = []
     Dialogue(lambda question: "", written.append).say("one\ntwo", "")

@@ -126,22 +126,38 @@ def test_a_start_under_way(
 
 @sized
 @spoken
+@pytest.mark.parametrize("known", [True, False], ids=["known", "unknown"])
 def test_a_failed_start(
-    drawn: Drawn, until: Any, shown: Any, still: pytest.MonkeyPatch, language: str, size: tuple[int, int]
+    drawn: Drawn,
+    until: Any,
+    shown: Any,
+    still: pytest.MonkeyPatch,
+    language: str,
+    size: tuple[int, int],
+    known: bool,
 ) -> None:
+    said = ("vLLM did not come up: RuntimeError", "The whole log: /runs/1/vllm.log", journeys.EVIDENCE)
+    error = flow.StartFailed(*said, found=journeys.DIAGNOSIS, log="/runs/1/vllm.log")
+
     def launch(journey: Journey, emit: Callable[[Event], None], cancel: threading.Event) -> Journey:
         for event in journeys.EVENTS:
             emit(event)
-        raise LaunchError(
-            "vLLM did not come up: RuntimeError", "The whole log: /runs/1/vllm.log", journeys.EVIDENCE
-        )
+        raise error if known else LaunchError(*said)
 
     async def start(pilot: Pilot[Any]) -> None:
         await pilot.press("enter")
-        await until(pilot, lambda: "EngineCore failed" in shown(pilot))
+        await until(pilot, lambda: "Triton Error" in shown(pilot))
 
     still.setattr(flow, "launch", launch)
     assert drawn(journeys.at(Step.LAUNCH, worked=False), language, size, start)
+
+
+@spoken
+def test_what_is_broken(drawn: Drawn, language: str) -> None:
+    async def ask(pilot: Pilot[Any]) -> None:
+        await pilot.press("d")
+
+    assert drawn(Journey(), language, (80, 24), ask)
 
 
 @spoken

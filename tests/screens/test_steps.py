@@ -91,6 +91,34 @@ class TestLaunch:
             await pilot.press("r")
             await see(pilot, "READY")
 
+    async def test_one_key_applies_the_remedy_and_starts_again(
+        self, opened: Any, see: Any, shown: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        started: list[Journey] = []
+        failure = flow.StartFailed("vLLM did not come up.", found=journeys.DIAGNOSIS, log="/nowhere.log")
+
+        def launch(journey: Journey, emit: Emit, cancel: threading.Event) -> Journey:
+            started.append(journey)
+            if len(started) == 1:
+                raise failure
+            return msgspec.structs.replace(journey, run=journeys.RUN, server=journeys.SERVER)
+
+        still.setattr(flow, "launch", launch)
+        async with opened(journeys.at(Step.LAUNCH, worked=False)) as pilot:
+            await pilot.press("enter")
+            await see(pilot, "[TRITON-PERM]", "line 412", "Tried so far: nothing", "[Enter] show the steps")
+            await pilot.press("enter")
+            await see(pilot, "pip install -U vllm", "This is for you to do")
+            assert len(started) == 1
+            await pilot.press("escape", "down", "d")
+            await see(pilot, "What it changes", "+ VLLM_USE_FLASHINFER_SAMPLER=1")
+            await pilot.press("escape")
+            await see(pilot, "[Enter] apply and start again")
+            await pilot.press("enter")
+            await see(pilot, "READY")
+        assert started[1].plan is not None
+        assert started[1].plan.env["VLLM_USE_FLASHINFER_SAMPLER"] == "1"
+
     async def test_a_failure_lets_one_go_back_and_change(
         self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
     ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import journeys
@@ -26,6 +27,7 @@ from screens.widgets.modals import (
 )
 from screens.wording import NAME_WIDTH
 from wizard import flow
+from wizard.diagnosis import diagnose_file
 from wizard.errors import RefusedError, UsageError
 from wizard.flow import Journey, Step
 from wizard.machine import machine_names
@@ -190,6 +192,17 @@ class TestLog:
             await pilot.press("d", "minus", "enter")
             await see(pilot, "Cannot read ./-")
 
+    async def test_a_text_can_be_pasted(
+        self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
+    ) -> None:
+        async with opened(Journey()) as pilot:
+            still.setattr(flow, "examine_trouble", lambda journey, cancel: _read_for_real(journey))
+            await pilot.press("d", "tab", "end", "enter")
+            await see(pilot, "[F2] read it")
+            await pilot.press(*"Error", "enter", *"more", "f2")
+            await until(pilot, lambda: isinstance(pilot.app.screen, DiagnoseScreen))
+            await see(pilot, "2 lines read")
+
     async def test_a_complaint_is_enough(
         self, opened: Any, see: Any, until: Any, still: pytest.MonkeyPatch
     ) -> None:
@@ -198,6 +211,10 @@ class TestLog:
             await pilot.press("d", "tab", "down", "enter")
             await until(pilot, lambda: isinstance(pilot.app.screen, DiagnoseScreen))
             await see(pilot, "TRITON-PERM")
+
+
+def _read_for_real(journey: Journey) -> Journey:
+    return msgspec.structs.replace(journey, diagnosis=diagnose_file(Path(journey.answers.start.log or "")))
 
 
 def _only(good: str) -> Any:

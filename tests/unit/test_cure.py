@@ -15,6 +15,7 @@ from wizard.errors import LaunchError, UsageError
 from wizard.flow import Journey, StartFailed, answers_from, free_port, serving
 from wizard.flow.cure import Cured
 from wizard.flow.hearing import Found, Listening
+from wizard.plan import PlanEdit, apply
 from wizard.serve import Exited, LogLine, Run, follow
 
 
@@ -136,6 +137,43 @@ def test_after_three_attempts_nothing_more_is_applied() -> None:
     journey = flow.settle(journey, found)
     assert flow.offered(journey, finding) == remedies[3:]
     assert not flow.may_apply(journey, remedies[3])
+
+
+def test_a_cure_that_touches_tools_is_green_only_after_the_smoke_test() -> None:
+    asked: list[Journey] = []
+    remedy = Remedy(title="parser", kind="flag", set={"--tool-call-parser": "hermes"})
+    finding = Finding(fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(remedy,))
+    journey = flow.apply_remedy(flow.settle(planned(), failed(finding)), finding, remedy)
+
+    def test(running: Journey) -> Journey:
+        asked.append(running)
+        return flow.smoke_test(running, lambda _check: None, threading.Event())
+
+    done = flow.bring_up(journey, lambda _event: None, test, threading.Event())
+    flow.stop_server(done)
+    assert len(asked) == 1
+    assert asked[0].attempts[-1].outcome == "tried"
+    assert done.smoke is not None
+    assert done.smoke.verdict == "pass"
+    assert done.attempts == ()
+
+
+def test_a_parser_that_swallows_calls_is_the_cause_not_what_the_test_provokes_itself() -> None:
+    journey = planned("swallowed")
+    assert journey.plan is not None
+    wrong = PlanEdit(origin="user", title="wrong", set={"--tool-call-parser": "hermes"})
+    journey = flow.launch(
+        msgspec.structs.replace(journey, plan=apply(journey.plan, wrong)),
+        lambda _event: None,
+        threading.Event(),
+    )
+    tested = flow.smoke_test(journey, lambda _check: None, threading.Event())
+    back = flow.with_smoke_fault(tested)
+    flow.stop_server(journey)
+    assert back.diagnosis is not None
+    first = back.diagnosis.findings[0]
+    assert first.fault == "tool-call-unanswered"
+    assert first.remedies[0].set["--tool-call-parser"] == "qwen3_coder"
 
 
 def test_a_remedy_outside_the_plan_is_never_carried_out() -> None:

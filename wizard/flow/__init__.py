@@ -108,7 +108,7 @@ from wizard.flow.setup import (
     chosen,
     run_setup,
 )
-from wizard.flow.trouble import diagnose, examine_trouble, is_asked, log_named, named_source
+from wizard.flow.trouble import diagnose, examine_trouble, is_asked, keep_pasted, log_named, named_source
 from wizard.flow.tuning import Tried, Trying, TuningEvent, tunable, tune
 from wizard.flow.weights import (
     WEIGHTS,
@@ -197,6 +197,7 @@ __all__ = [
     "is_asked",
     "is_chosen",
     "is_named",
+    "keep_pasted",
     "keep_verdict",
     "key_places",
     "last_verdict",

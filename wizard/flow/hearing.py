@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from wizard import diagnosis
+from wizard.checkpoint import detect_parsers, read_checkpoint
 from wizard.diagnosis import UNRECOGNISED, Diagnosis, Watch
-from wizard.errors import LaunchError
+from wizard.errors import LaunchError, WizardError
 from wizard.flow.journey import Journey
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
@@ -100,5 +101,17 @@ def failure(found: Diagnosis, said: Finding | None, run: Run) -> StartFailed:
 
 def known_values(journey: Journey) -> dict[str, str]:
     """What the journey knows that a remedy may name, and neither plan nor log say."""
-    parser = journey.choice.family_parser if journey.choice is not None else None
+    if journey.choice is not None:
+        parser = journey.choice.family_parser
+    else:
+        parser = None if journey.plan is None else _parser_of(journey.plan)
     return {"model_parser": parser} if parser else {}
+
+
+def _parser_of(plan: LaunchPlan) -> str | None:
+    """The tool-call parser that the template of a plan's checkpoint asks for, where that lies here."""
+    try:
+        checkpoint = read_checkpoint(plan.checkpoint, offline=True)
+    except WizardError:
+        return None
+    return detect_parsers(checkpoint, version=plan.vllm_version).tool_parser

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -74,6 +75,15 @@ def named_source(text: str) -> str:
 def is_asked(source: str) -> bool:
     """Whether a source is a server or a complaint, which are looked at by asking, and not a text to read."""
     return source.partition(":")[0] in _ASKED
+
+
+def keep_pasted(text: str) -> str:
+    """Write a pasted text into a file of its own, readable for its owner only, and return its path."""
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="vllm-opencode-pasted-", suffix=".txt", delete=False, encoding="utf-8", errors="replace"
+    ) as file:
+        file.write(text if text.endswith("\n") else f"{text}\n")
+    return file.name
 
 
 def log_named(journey: Journey) -> str:
