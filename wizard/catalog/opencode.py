@@ -58,6 +58,8 @@ class OpencodeFacts(Sourced, frozen=True, kw_only=True):
 
     newest: VersionText
     support_floor: VersionText
+    npm_package: str
+    """What npm installs."""
     package: str
     """The npm package a provider block must name."""
     reserved_provider_prefixes: tuple[str, ...]

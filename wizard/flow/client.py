@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from wizard.opencode import (
     globals_wanted,
     install_opencode,
     interleaved_field,
+    is_variable,
     opencode_version,
     plan_change,
     plan_export,
@@ -34,8 +34,6 @@ from wizard.opencode import (
     write_change,
 )
 from wizard.receipt import Verdict, verdict_of
-
-_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def plan_configuration(journey: Journey, *, unproven: bool = False) -> Journey:
@@ -116,7 +114,7 @@ def key_places(answers: Answers) -> tuple[str | None, str | None]:
 
 def name_key(journey: Journey, place: str) -> Journey:
     """opencode finds the key in this file, or in this variable if it is a name of one."""
-    is_name = _VARIABLE.fullmatch(place) is not None
+    is_name = is_variable(place)
     wanted = msgspec.structs.replace(
         journey.answers.opencode,
         api_key_file=None if is_name else place,

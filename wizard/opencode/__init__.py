@@ -7,6 +7,7 @@ from wizard.opencode.export import plan_export
 from wizard.opencode.extras import ExtraPart, extra_prompt
 from wizard.opencode.inspect import ConfiguredModel, configured_models, overridden, resolved_key
 from wizard.opencode.install import install_command, install_opencode
+from wizard.opencode.keys import is_variable
 from wizard.opencode.locate import globals_wanted, target_file
 from wizard.opencode.measure import PromptSize, measure_prompt
 from wizard.opencode.proof import prove_change
@@ -40,6 +41,7 @@ __all__ = [
     "install_command",
     "install_opencode",
     "interleaved_field",
+    "is_variable",
     "measure_prompt",
     "merged_config",
     "opencode_version",

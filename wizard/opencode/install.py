@@ -8,6 +8,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from wizard.catalog import opencode_facts
 from wizard.child import run_child
 from wizard.errors import InstallError, RefusedError
 from wizard.i18n import _
@@ -15,7 +16,6 @@ from wizard.opencode.binary import find_opencode
 from wizard.opencode.locate import home
 from wizard.text import one_line
 
-PACKAGE = "opencode-ai"
 _DEADLINE_S = 900.0
 _PREFIX_S = 20.0
 
@@ -34,7 +34,7 @@ def install_command(environ: Mapping[str, str] | None = None) -> tuple[str, ...]
         )
     asked = run_child([npm, "prefix", "--global"], variables, _PREFIX_S)
     prefix = Path(asked.output.strip()) if asked.code == 0 and asked.output.strip() else None
-    command = (npm, "install", "--global", "--no-audit", "--no-fund", PACKAGE)
+    command = (npm, "install", "--global", "--no-audit", "--no-fund", opencode_facts().npm_package)
     if prefix is not None and _may_write(prefix / "lib") and _may_write(prefix / "bin"):
         return command
     return (*command, "--prefix", str(home(variables) / ".local"))

@@ -13,6 +13,11 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _OPEN_TO_OTHERS = 0o077
 
 
+def is_variable(text: str) -> bool:
+    """Whether a text can be the name of an environment variable."""
+    return _VARIABLE.fullmatch(text) is not None
+
+
 def key_reference(file: str | None, variable: str | None) -> str | None:
     """``{file:…}`` or ``{env:…}``; None: no key is needed, or the one in the file stays.
 
@@ -22,7 +27,7 @@ def key_reference(file: str | None, variable: str | None) -> str | None:
     if file and variable:
         raise UsageError(_("The key comes from a file or from a variable, not from both."))
     if variable:
-        if not _VARIABLE.fullmatch(variable):
+        if not is_variable(variable):
             raise UsageError(
                 _("What was given for the key is not the name of a variable."),
                 _("Give the name of the variable that holds the key, not the key itself."),
