@@ -77,7 +77,7 @@ async def test_esc_writes_nothing(opened: Any, see: Any, until: Any, home: Path)
     [
         ("~/mine.json", "exists already and is not overwritten"),
         ("~/nowhere/m.json", "There is no folder"),
-        ("~nobody-of-this-name/m.json", "There is no folder"),
+        ("~nobody-of-this-name/m.json", "there is no such user here"),
         ("/proc/m.json", "/proc"),
     ],
 )

@@ -65,7 +65,7 @@ def test_every_result_field_belongs_to_exactly_one_step() -> None:
     named = [name for results in _RESULTS.values() for name in results]
     assert len(named) == len(set(named))
     fields = {field.name for field in msgspec.structs.fields(Journey)}
-    assert fields - set(named) == {"answers", "step", "scratch", "run", "started_here", "skipped"}
+    assert fields - set(named) == {"answers", "step", "scratch", "run", "started_here", "attempts", "skipped"}
 
 
 def test_forgetting_a_step_also_forgets_that_later_ones_were_skipped() -> None:
