@@ -100,7 +100,7 @@ class RecipeScreen(StepScreen, inherit_bindings=False):
         simulated = self.journey.simulated
         done = self._shown if simulated else {*steps_done(recipe)}
         for number, step in enumerate(recipe.steps, 1):
-            word = (_("SEEN") if simulated else _("DONE")) if step.id in done else _("TODO")
+            word = (_("SEEN") if simulated else _("DONE")) if step.id in done else _("OPEN")
             line = Content.assemble((f"{word:<6}", "bold"), f"{number} {step_title(step)}")
             steps.add_option(Option(line))
         first = next((at for at, step in enumerate(recipe.steps) if step.id not in done), None)

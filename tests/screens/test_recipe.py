@@ -70,9 +70,9 @@ class TestOnTheScreen:
         )
         async with opened(journey) as pilot:
             await pilot.press("i")
-            await see(pilot, "vLLM 0.33.0 ready-made", "TODO  1 An environment of its own", "-m venv")
+            await see(pilot, "vLLM 0.33.0 ready-made", "OPEN  1 An environment of its own", "-m venv")
             await pilot.press("t", "down", "down", "down", "enter")
-            await see(pilot, "TODO  1 Compilers and headers (sudo, network)")
+            await see(pilot, "OPEN  1 Compilers and headers (sudo, network)")
             await pilot.press("enter")
             await see(pilot, "SEEN  1 Compilers and headers", "nothing was run")
             await pilot.press("b")
@@ -95,10 +95,10 @@ class TestOnTheScreen:
         still.setattr(flow, "find_runtime", find)
         async with opened(journeys.at(Step.RUNTIME)) as pilot:
             await pilot.press("i")
-            await see(pilot, "TODO  1 Step one", "Because of one.", "$ touch")
+            await see(pilot, "OPEN  1 Step one", "Because of one.", "$ touch")
             assert not (tmp_path / "one").exists()
             await pilot.press("enter")
-            await see(pilot, "DONE  1 Step one", "TODO  2 Step two", "proved:")
+            await see(pilot, "DONE  1 Step one", "OPEN  2 Step two", "proved:")
             await pilot.press("enter")
             await until(pilot, lambda: looked)
         assert looked[0].answers.runtime.command == ("/opt/made/bin/vllm",)
@@ -109,7 +109,7 @@ class TestOnTheScreen:
         offering(road(step("bad", "echo the reason", "false", check="false")))
         async with opened(journeys.at(Step.RUNTIME)) as pilot:
             await pilot.press("i")
-            await see(pilot, "TODO  1 Step bad")
+            await see(pilot, "OPEN  1 Step bad")
             await pilot.press("enter")
             await see(pilot, "This did not work", "ended with exit code 1", "the reason", "Mend it.")
 
@@ -119,7 +119,7 @@ class TestOnTheScreen:
         offering(recipe)
         async with opened(journeys.at(Step.RUNTIME)) as pilot:
             await pilot.press("i")
-            await see(pilot, "TODO  1 Step slow")
+            await see(pilot, "OPEN  1 Step slow")
             await pilot.press("enter")
             await see(pilot, "working", "[x] stop")
             await pilot.press("x")
@@ -146,7 +146,7 @@ class TestOnTheScreen:
         try:
             async with opened(journeys.at(Step.RUNTIME)) as pilot:
                 await pilot.press("i")
-                await see(pilot, "TODO  1 Step slow")
+                await see(pilot, "OPEN  1 Step slow")
                 await pilot.press("enter")
                 await see(pilot, "working")
                 await pilot.press("b")
@@ -168,7 +168,7 @@ class TestOnTheScreen:
         offering(road(step("root", "sudo true", check="false", sudo=True)))
         async with opened(journeys.at(Step.RUNTIME)) as pilot:
             await pilot.press("i")
-            await see(pilot, "TODO  1 Step root (sudo)")
+            await see(pilot, "OPEN  1 Step root (sudo)")
             await pilot.press("enter")
             await see(pilot, "vllm-opencode runtime --install")
 
