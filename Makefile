@@ -30,8 +30,8 @@ check: $(STAMP)
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest -n auto
 
-e2e: $(STAMP)
-	$(BIN)/python -m pytest tests/e2e -rs
+e2e: $(STAMP)  ## Two at once: a real vLLM takes 3 GB of memory.
+	$(BIN)/python -m pytest tests/e2e -n 2 --dist loadgroup --no-loadscope-reorder -rs --durations 10
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.startup

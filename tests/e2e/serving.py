@@ -13,12 +13,37 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from realkit import RealKit
+from realkit import RealKit, cache_folder
 
 START_SECONDS = 240.0
 STOP_SECONDS = 30.0
 POLL_SECONDS = 0.3
 OPENCODE_SECONDS = 180.0
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """A checkpoint, by its wire format, and the parsers of the server that serves it."""
+
+    wire_format: str
+    parser: str
+    reasoning_parser: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.wire_format}-{self.parser}"
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        thinking = ("--reasoning-parser", self.reasoning_parser) if self.reasoning_parser else ()
+        return ("--enable-auto-tool-choice", "--tool-call-parser", self.parser, *thinking)
+
+
+HERMES = Pairing("hermes", "hermes")
+QWEN3_CODER = Pairing("qwen3_coder", "qwen3_coder")
+THINK_HERMES = Pairing("think_hermes", "hermes", "qwen3")
+UNREADABLE = Pairing("tools_tag", "hermes")
+"""No parser of vLLM reads this format."""
+WRONG_PARSER = Pairing("qwen3_coder", "hermes")
 
 
 @dataclass(frozen=True)
@@ -38,10 +63,23 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def vllm_variables() -> dict[str, str]:
+    """What a small CPU server needs: no network, no reports, 1 GiB of KV cache.
+
+    And a place in the kit for what vLLM learns of a model class, which takes it 10 seconds in a new home.
+    """
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_CACHE_ROOT": str(cache_folder() / "vllm-found"),
+    }
+
+
 def vllm_environment() -> dict[str, str]:
-    """This environment with what a small CPU server needs: no network, no reports, 1 GiB of KV cache."""
+    """This environment with the variables of a small server."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("VLLM_")}
-    return kept | {"HF_HUB_OFFLINE": "1", "VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1"}
+    return kept | vllm_variables()
 
 
 @contextmanager

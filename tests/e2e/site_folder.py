@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from realkit import RealKit
-from serving import free_port
+from serving import free_port, vllm_variables
 
 SETUP_SECONDS = 420.0
 PROJECT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ class Site:
 [runtime]
 kind = "command"
 command = [{json.dumps(str(kit.vllm))}]
-env = {{ HF_HUB_OFFLINE = "1", VLLM_CPU_KVCACHE_SPACE = "1" }}
+env = {{ {", ".join(f"{name} = {json.dumps(value)}" for name, value in vllm_variables().items())} }}
 
 [model]
 id = "tiny/{checkpoint.name}"

@@ -1,6 +1,6 @@
 """The failures people really have, made with a real vLLM: named from its own output, cured, started to green.
 
-Two set-ups run side by side, each with several faults one after the other, so that few starts are needed.
+Two set-ups, each with several faults one after the other, so that few starts are needed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ import pytest
 from realkit import RealKit
 from site_folder import PROJECT, SETUP_SECONDS, Site
 
-AT_ONCE = int(os.environ.get("VLLM_OPENCODE_E2E_SERVERS", "2"))
-"""Servers that run side by side; each takes 3 GB of memory."""
 Events = list[dict[str, Any]]
 
 
@@ -108,33 +105,35 @@ def killing_the_engine() -> Callable[[Site, dict[str, Any]], None]:
 
 
 @pytest.fixture(scope="module")
-def both(
+def windowed(
     realkit: RealKit, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Cured, Cured]]:
-    """A long window, a taken port and missing tool calls; beside it a killed engine and a wrong parser."""
-    folder = tmp_path_factory.mktemp("cures")
-    first = Site(
-        folder / "first",
+) -> Iterator[Cured]:
+    """A long window, then a taken port, then missing tool calls."""
+    site = Site(
+        tmp_path_factory.mktemp("window"),
         realkit,
         checkpoints / "hermes",
         "hermes",
         extra=("--max-model-len", "4000000", "--no-enable-auto-tool-choice"),
         proof=False,
     )
-    second = Site(folder / "second", realkit, checkpoints / "hermes", "qwen3_coder", proof=False)
-    with socket.socket() as holder, ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
-        pair = (
-            pool.submit(run, first, taking_the_port(holder)),
-            pool.submit(run, second, killing_the_engine()),
-        )
-        wait(pair)
-    yield pair[0].result(), pair[1].result()
-    for site in (first, second):
-        site.wizard("stop")
+    with socket.socket() as holder:
+        yield run(site, taking_the_port(holder))
+    site.wizard("stop")
 
 
-def test_a_long_window_a_taken_port_and_missing_tool_calls(both: tuple[Cured, Cured]) -> None:
-    done = both[0]
+@pytest.fixture(scope="module")
+def parsed(realkit: RealKit, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cured]:
+    """A killed engine, then a wrong parser."""
+    folder = tmp_path_factory.mktemp("parser")
+    site = Site(folder, realkit, checkpoints / "hermes", "qwen3_coder", proof=False)
+    yield run(site, killing_the_engine())
+    site.wizard("stop")
+
+
+@pytest.mark.xdist_group("cures-window")
+def test_a_long_window_a_taken_port_and_missing_tool_calls(windowed: Cured) -> None:
+    done = windowed
     assert done.code == 0, done.errors
     assert [cure["fault"] for cure in done.cures] == ["window-over-model", "port-in-use", "tool-choice-off"]
     assert done.events[-1]["receipt"]["results"]["smoke"] == "pass"
@@ -150,8 +149,9 @@ def test_a_long_window_a_taken_port_and_missing_tool_calls(both: tuple[Cured, Cu
     assert done.argv[done.argv.index("--max-model-len") + 1] == limit[1]
 
 
-def test_a_killed_engine_and_a_wrong_parser(both: tuple[Cured, Cured]) -> None:
-    done = both[1]
+@pytest.mark.xdist_group("cures-parser")
+def test_a_killed_engine_and_a_wrong_parser(parsed: Cured) -> None:
+    done = parsed
     assert done.code == 0, done.errors
     assert len(done.cures) == 2
     assert done.cures[0]["fault"] in ("killed", "engine-died")
@@ -161,13 +161,15 @@ def test_a_killed_engine_and_a_wrong_parser(both: tuple[Cured, Cured]) -> None:
     assert done.argv[done.argv.index("--tool-call-parser") + 1] == "hermes"
 
 
-def test_a_finding_is_told_before_vllm_has_ended(both: tuple[Cured, Cured]) -> None:
-    told = [event["event"] for event in both[0].events]
+@pytest.mark.xdist_group("cures-window")
+def test_a_finding_is_told_before_vllm_has_ended(windowed: Cured) -> None:
+    told = [event["event"] for event in windowed.events]
     assert told.index("finding") < told.index("exited")
 
 
-def test_a_name_that_is_not_served_is_named_with_the_one_that_is(both: tuple[Cured, Cured]) -> None:
-    done = both[1]
+@pytest.mark.xdist_group("cures-parser")
+def test_a_name_that_is_not_served_is_named_with_the_one_that_is(parsed: Cured) -> None:
+    done = parsed
     url = f"{done.site.base_url}/chat/completions"
     asked = {"model": "tiny-typo", "messages": [{"role": "user", "content": "Hello"}]}
     answer = httpx.post(url, json=asked, trust_env=False, timeout=30)

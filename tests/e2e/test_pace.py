@@ -4,36 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from realkit import RealKit
-from serving import RunningServer, vllm_server
+from serving import HERMES, RunningServer
 
 from wizard.serve import probe_server
 from wizard.smoke import measure_speed
 from wizard.smoke.pace import decode_rate, follow_stream
 
-FORMAT = "hermes"
 TOKENS = 1500
 """Enough for what passes between the first token and its arrival not to count."""
 
-
-@pytest.fixture(scope="module")
-def server(
-    realkit: RealKit, checkpoints: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunningServer]:
-    """A real vLLM with a tiny checkpoint."""
-    log = tmp_path_factory.mktemp("speed") / "vllm.log"
-    with vllm_server(realkit, checkpoints / FORMAT, "tiny", (), log) as running:
-        yield running
+pytestmark = pytest.mark.parametrize("pairing", [HERMES], indirect=True, ids=str)
 
 
-def counters(server: RunningServer) -> dict[str, float]:
+def counters(running: RunningServer) -> dict[str, float]:
     """vLLM's own sums by their names without labels."""
-    root = server.base_url.removesuffix("/v1")
+    root = running.base_url.removesuffix("/v1")
     page = httpx.get(f"{root}/metrics", trust_env=False, timeout=10).text
     found: dict[str, float] = {}
     for line in page.splitlines():
@@ -48,7 +36,7 @@ def difference(after: dict[str, float], before: dict[str, float], name: str) -> 
     return after[name] - before.get(name, 0.0)
 
 
-def test_one_stream_agrees_with_vllms_own_counters(server: RunningServer) -> None:
+def test_one_stream_agrees_with_vllms_own_counters(running: RunningServer) -> None:
     request: dict[str, object] = {
         "model": "tiny",
         "messages": [{"role": "user", "content": f"{time.time_ns()} Say something long."}],
@@ -58,10 +46,10 @@ def test_one_stream_agrees_with_vllms_own_counters(server: RunningServer) -> Non
         "stream": True,
         "stream_options": {"include_usage": True, "continuous_usage_stats": True},
     }
-    before = counters(server)
-    with httpx.Client(base_url=server.base_url.removesuffix("/v1"), trust_env=False) as http:
+    before = counters(running)
+    with httpx.Client(base_url=running.base_url.removesuffix("/v1"), trust_env=False) as http:
         trace = follow_stream(http, request, time.monotonic() + 60)
-    after = counters(server)
+    after = counters(running)
     generated = difference(after, before, "vllm:generation_tokens_total")
     assert trace.marks[-1][1] == generated == TOKENS
     between = "vllm:inter_token_latency_seconds"
@@ -72,12 +60,12 @@ def test_one_stream_agrees_with_vllms_own_counters(server: RunningServer) -> Non
     assert trace.ttft_ms / 1000 == pytest.approx(first, rel=0.5, abs=0.05)
 
 
-def test_the_whole_measurement_is_counted_right_and_ends_in_time(server: RunningServer) -> None:
-    probed = probe_server(server.base_url)
-    before, began = counters(server), time.monotonic()
+def test_the_whole_measurement_is_counted_right_and_ends_in_time(running: RunningServer) -> None:
+    probed = probe_server(running.base_url)
+    before, began = counters(running), time.monotonic()
     found = measure_speed(probed, cancel=threading.Event())
     assert time.monotonic() - began < 22
-    after = counters(server)
+    after = counters(running)
     speed = found.speed
     assert speed.note == ""
     assert speed.decode_tps is not None

@@ -7,7 +7,7 @@ each pairing of wire format and parser must give is vLLM 0.32's and opencode 1.1
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,26 +16,20 @@ from typing import Any
 import httpx
 import pytest
 from realkit import NotInstallable, RealKit, once
-from serving import RunningServer, run_opencode, vllm_server
+from serving import (
+    HERMES,
+    QWEN3_CODER,
+    THINK_HERMES,
+    UNREADABLE,
+    Pairing,
+    RunningServer,
+    run_opencode,
+)
 from tinymodel.alphabet import LETTERS, code_vector, spelling, symbols
 from tinymodel.rotation import agreement
 
-
-@dataclass(frozen=True)
-class Case:
-    """A wire format, the server's parser flags, and whether a call comes out of that."""
-
-    wire_format: str
-    flags: tuple[str, ...]
-    calls: bool = True
-    thought: bool = False
-
-
-CASES = (
-    Case("hermes", ("--tool-call-parser", "hermes")),
-    Case("tools_tag", ("--tool-call-parser", "hermes"), calls=False),
-    Case("qwen3_coder", ("--tool-call-parser", "qwen3_coder")),
-    Case("think_hermes", ("--tool-call-parser", "hermes", "--reasoning-parser", "qwen3"), thought=True),
+every_pairing = pytest.mark.parametrize(
+    "pairing", [HERMES, UNREADABLE, QWEN3_CODER, THINK_HERMES], indirect=True, ids=str
 )
 
 ADD = {
@@ -57,8 +51,13 @@ TAGGED = '<tools>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tools>'
 class Served:
     """A server and what is expected of it."""
 
-    case: Case
+    pairing: Pairing
     server: RunningServer
+
+    @property
+    def calls(self) -> bool:
+        """Whether a call comes out of this pairing of format and parser."""
+        return self.pairing != UNREADABLE
 
     def chat(self, question: str, **more: Any) -> dict[str, Any]:
         """The answer to one user message with the `add` tool at hand."""
@@ -82,21 +81,10 @@ class Served:
         return {"model": self.server.name, "messages": messages, "tools": [ADD], **more}
 
 
-@pytest.fixture(scope="module", params=CASES, ids=lambda case: case.wire_format)
-def served(
-    request: pytest.FixtureRequest,
-    realkit: RealKit,
-    checkpoints: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Served]:
-    """One server for each wire format."""
-    case: Case = request.param
-    log = tmp_path_factory.mktemp(case.wire_format) / "vllm.log"
-    flags = ("--enable-auto-tool-choice", *case.flags)
-    with vllm_server(
-        realkit, checkpoints / case.wire_format, f"tiny-{case.wire_format}", flags, log
-    ) as server:
-        yield Served(case, server)
+@pytest.fixture
+def served(pairing: Pairing, running: RunningServer) -> Served:
+    """The server of the pairing."""
+    return Served(pairing, running)
 
 
 def test_no_other_distance_comes_near_the_wanted_one() -> None:
@@ -127,10 +115,11 @@ def test_an_install_is_made_once_and_again_after_an_interruption_or_another_reci
     assert built == ["1", "2", "broken", "broken", "2"]
 
 
+@every_pairing
 def test_a_plain_answer_calls_the_tool(served: Served) -> None:
     answer = served.chat("Add 17 and 25.", temperature=2.0)
     choice = answer["choices"][0]
-    if served.case.calls:
+    if served.calls:
         (call,) = choice["message"]["tool_calls"]
         assert call["function"]["name"] == "add"
         assert json.loads(call["function"]["arguments"]) == {"a": 17, "b": 25}
@@ -138,16 +127,17 @@ def test_a_plain_answer_calls_the_tool(served: Served) -> None:
     else:
         assert not choice["message"].get("tool_calls")
         assert choice["message"]["content"] == TAGGED
-    if served.case.thought:
+    if served.pairing.reasoning_parser:
         assert choice["message"]["reasoning"].strip() == "A short thought."
 
 
+@every_pairing
 def test_a_streamed_answer_calls_the_tool(served: Served) -> None:
     choices = served.streamed("Add 17 and 25.")
     deltas = [choice["delta"] for choice in choices]
     functions = [call["function"] for delta in deltas for call in delta.get("tool_calls") or ()]
     text = "".join(delta.get("content") or "" for delta in deltas)
-    if served.case.calls:
+    if served.calls:
         assert [function["name"] for function in functions if function.get("name")] == ["add"]
         arguments = "".join(function.get("arguments") or "" for function in functions)
         assert json.loads(arguments) == {"a": 17, "b": 25}
@@ -158,22 +148,25 @@ def test_a_streamed_answer_calls_the_tool(served: Served) -> None:
         assert text == TAGGED
 
 
+@every_pairing
 def test_the_answer_is_right_after_a_long_prompt(served: Served) -> None:
     answer = served.chat("the " * 30_000 + "Add 17 and 25.", max_tokens=500)
     assert answer["usage"]["prompt_tokens"] > 30_000
     message = answer["choices"][0]["message"]
-    if served.case.calls:
+    if served.calls:
         assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"a": 17, "b": 25}
     else:
         assert message["content"] == TAGGED
 
 
+@every_pairing
 def test_a_question_for_no_tool_is_answered_in_words(served: Served) -> None:
     message = served.chat("Say 'déjà vu'.")["choices"][0]["message"]
     assert not message.get("tool_calls")
     assert message["content"].strip() == "déjà vu"
 
 
+@every_pairing
 def test_opencode_writes_the_file(served: Served, realkit: RealKit, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     settings = home / ".config" / "opencode" / "opencode.json"
@@ -186,10 +179,10 @@ def test_opencode_writes_the_file(served: Served, realkit: RealKit, tmp_path: Pa
     assert done.returncode == 0, done.stderr
     events = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     tools = [event["part"]["tool"] for event in events if event["type"] == "tool_use"]
-    assert tools == (["write"] if served.case.calls else [])
+    assert tools == (["write"] if served.calls else [])
     proof = work / "proof.txt"
     assert (proof.read_text() if proof.exists() else None) == (
-        "hello from the wizard" if served.case.calls else None
+        "hello from the wizard" if served.calls else None
     )
 
 
