@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 
@@ -13,10 +14,10 @@ from wizard import flow
 from wizard.diagnosis import Diagnosis, Finding, Remedy
 from wizard.errors import LaunchError, UsageError
 from wizard.flow import Journey, StartFailed, answers_from, free_port, serving
-from wizard.flow.cure import Cured
+from wizard.flow.cure import Cured, _next
 from wizard.flow.hearing import Found, Listening
 from wizard.plan import PlanEdit, apply
-from wizard.serve import Exited, LogLine, Run, follow
+from wizard.serve import Exited, LogLine, Run, follow, next_free_port
 
 
 @pytest.fixture(autouse=True)
@@ -203,8 +204,46 @@ def test_a_port_taken_before_the_start_is_a_fault_like_any_other(
     remedy = next(one for one in flow.offered(journey, finding) if flow.applicable(one))
     cured = flow.apply_remedy(flow.settle(journey, caught.value.diagnosis), finding, remedy)
     assert cured.plan is not None
-    assert cured.plan.port == journey.plan.port + 1
-    assert cured.plan.base_url.endswith(f":{journey.plan.port + 1}/v1")
+    assert cured.plan.port > journey.plan.port
+    assert cured.plan.base_url.endswith(f":{cured.plan.port}/v1")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", cured.plan.port))
+
+
+def test_the_port_offered_is_one_that_nobody_has() -> None:
+    with socket.socket() as first, socket.socket() as second:
+        first.bind(("127.0.0.1", 0))
+        first.listen()
+        port = first.getsockname()[1]
+        try:
+            second.bind(("127.0.0.1", port + 1))
+            second.listen()
+        except OSError:
+            pass  # Somebody else has it: as good.
+        found = next_free_port("127.0.0.1", port)
+    assert found is not None
+    assert port + 1 < found <= port + 100
+    assert next_free_port("127.0.0.1", 65535) is None
+    assert next_free_port("203.0.113.9", port) is None
+
+
+def test_what_costs_quality_is_offered_but_never_applied_unasked() -> None:
+    journey = planned("too-long")
+    priced = Remedy(
+        title="fp8", kind="flag", set={"--kv-cache-dtype": "fp8"}, effect="worse answers", manual=True
+    )
+    plain = Remedy(title="fewer", kind="flag", set={"--max-num-seqs": "16"})
+    finding = Finding(
+        fault="F", severity="error", title="f", cause="c", evidence=(), remedies=(priced, plain)
+    )
+    events: list[Cured] = []
+    cured = _next(journey, failed(finding), events.append)
+    assert [event.remedy for event in events] == ["fewer"]
+    assert cured is not None
+    assert flow.offered(journey, finding) == (priced, plain)
+    assert flow.may_apply(journey, priced)
+    only = msgspec.structs.replace(finding, remedies=(priced,))
+    assert _next(journey, failed(only), events.append) is None
 
 
 def test_a_fault_is_told_once_with_the_number_its_line_has_in_the_file() -> None:

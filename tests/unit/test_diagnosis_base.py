@@ -104,3 +104,19 @@ def test_the_base_has_fewer_causes_than_a_collection_of_reports() -> None:
     """A code is a cause, not a line: there are several ways to see most of them."""
     lines = sum(len(fault.signature) for fault in faults())
     assert lines > 2 * len(IDS)
+
+
+PRICED = {"--trust-remote-code", "--tool-strict-level", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "HF_HUB_OFFLINE"}
+"""What costs safety or quality whatever its value; beside it an 8-bit cache and a server open to the network."""
+
+
+def test_what_costs_quality_or_safety_is_left_to_a_person_who_is_told_the_price() -> None:
+    for fault in faults():
+        for remedy in fault.remedy:
+            edits = {**remedy.set, **remedy.env}
+            priced = bool(PRICED & edits.keys())
+            priced |= str(edits.get("--kv-cache-dtype", "")).startswith("fp8")
+            priced |= edits.get("--host") == "0.0.0.0" or "enable_thinking" in str(edits)
+            assert remedy.manual or not priced, (fault.id, remedy.title)
+            assert not remedy.manual or remedy.effect, (fault.id, remedy.title)
+            assert not remedy.manual or edits or remedy.unset, (fault.id, remedy.title)

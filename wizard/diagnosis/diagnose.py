@@ -54,13 +54,13 @@ class Watch:
 
     def findings(self) -> tuple[Finding, ...]:
         """What the lines so far show, most likely cause first."""
-        return findings_of(self._situation(self._scanner.found))
+        return findings_of(self._situation(self._scanner.found), ended=False)
 
     def conclude(self, exit_code: int | None = None) -> Diagnosis:
         """The diagnosis of the whole text. ``exit_code`` decides where it is silent; None: not known."""
         found = self._scanner.finish()
         now = self._situation(found)
-        findings = findings_of(now)
+        findings = findings_of(now, ended=True)
         verdict = _verdict(now, findings, exit_code)
         if not any(finding.severity != "info" for finding in findings):
             silent = _silent_end(now, exit_code)

@@ -44,11 +44,11 @@ class _Candidate(msgspec.Struct, frozen=True):
     doubt: int
 
 
-def findings_of(now: Situation) -> tuple[Finding, ...]:
-    """The findings, most likely cause first."""
+def findings_of(now: Situation, *, ended: bool) -> tuple[Finding, ...]:
+    """The findings, most likely cause first. ``ended``: nothing more will be written."""
     by_fault: dict[str, list[Hit]] = {}
     for hit in now.found.hits:
-        if _counts(hit, now.found):
+        if _counts(hit, now.found, ended):
             by_fault.setdefault(hit.matcher.fault.id, []).append(hit)
     candidates = [one for hits in by_fault.values() if (one := _candidate(hits, now)) is not None]
     replaced = {id for one in candidates if not one.weak for id in one.fault.replaces}
@@ -70,15 +70,15 @@ def evidence_of(record: Record) -> Evidence:
     return Evidence(line=record.number, text=one_line(record.text))
 
 
-def _counts(hit: Hit, found: Scan) -> bool:
-    """Whether the rest of the text bears out what a line shows."""
+def _counts(hit: Hit, found: Scan, ended: bool) -> bool:
+    """Whether the rest of the text bears out what a line shows; what is last shows only at the end."""
     signature, seen = hit.matcher.signature, found.first_seen
     number = hit.record.number
     return (
         all(word in seen for word in signature.needs)
         and all(seen.get(word, number + 1) <= number for word in signature.after)
         and not any(word in seen for word in signature.unless)
-        and (not signature.last or found.progress <= number)
+        and (not signature.last or (ended and found.progress <= number))
         and (not signature.excerpt or found.excerpt)
     )
 

@@ -41,7 +41,7 @@ def remedies_for(
     numbers = {
         figure.name: number for figure in fault.figures if (number := _figure(figure, values)) is not None
     }
-    known = {**values, "other_port": str(int(values["port"]) + 1), **numbers}
+    known = {"other_port": str(int(values["port"]) + 1), **values, **numbers}
     remedies = (_filled(rule, known) for rule in fault.remedy if _suits(rule, known, facts, stage))
     told = (remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
     return tuple(_instructed(remedy, plan) for remedy in told)
@@ -98,6 +98,7 @@ def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
             effect=_(rule.effect).format_map(values) if rule.effect else "",
             until=_(rule.until) if rule.until else "",
             again=rule.again,
+            manual=rule.manual,
         )
     except KeyError:
         return None

@@ -39,6 +39,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """When a workaround can go again; empty for a cure."""
     again: bool = False
     """Starting once more, unchanged, is the remedy."""
+    manual: bool = False
+    """It costs quality or safety, or is not all there is to do: a person decides, it is never applied unasked."""
     instructions: tuple[Instruction, ...] = ()
     """How exactly the server is started anew with the change, where its plan is known."""
 
@@ -113,7 +115,7 @@ class Signature(_Entry, frozen=True, kw_only=True):
     unless: tuple[str, ...] = ()
     """Words of which none may be in the text."""
     last: bool = False
-    """Only where the start shows no progress after this line."""
+    """Only where the start shows no progress after this line, and nothing more comes."""
     excerpt: bool = False
     """Only in a short text that is no log of a start: something a person pasted or wrote."""
     weak: bool = False
@@ -141,6 +143,7 @@ class RemedyRule(_Entry, frozen=True, kw_only=True):
     effect: str = ""
     until: str = ""
     again: bool = False
+    manual: bool = False
     between: Mapping[str, tuple[float, float]] = {}
     when: Condition = Condition()
     only_known: bool = False

@@ -11,7 +11,7 @@ from wizard.errors import LaunchError, WizardError
 from wizard.flow.journey import Journey
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
-from wizard.serve import Event, Finding, Run
+from wizard.serve import Event, Finding, Run, next_free_port
 
 
 class Found(Finding, frozen=True, kw_only=True, tag="finding"):
@@ -101,11 +101,14 @@ def failure(found: Diagnosis, said: Finding | None, run: Run) -> StartFailed:
 
 def known_values(journey: Journey) -> dict[str, str]:
     """What the journey knows that a remedy may name, and neither plan nor log say."""
+    plan = journey.plan
     if journey.choice is not None:
         parser = journey.choice.family_parser
     else:
-        parser = None if journey.plan is None else _parser_of(journey.plan)
-    return {"model_parser": parser} if parser else {}
+        parser = None if plan is None else _parser_of(plan)
+    port = None if plan is None else next_free_port(plan.host, plan.port)
+    known = {"model_parser": parser, "other_port": None if port is None else str(port)}
+    return {name: value for name, value in known.items() if value}
 
 
 def _parser_of(plan: LaunchPlan) -> str | None:

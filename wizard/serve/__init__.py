@@ -3,7 +3,7 @@
 from wizard.serve.figures import read_figures
 from wizard.serve.follow import follow
 from wizard.serve.identity import ended, is_alive
-from wizard.serve.port import port_owner, require_free_port
+from wizard.serve.port import next_free_port, port_owner, require_free_port
 from wizard.serve.probe import normal_url, probe_server
 from wizard.serve.process import read_key, start, stop
 from wizard.serve.runs import latest_run, load_plan, load_run
@@ -50,6 +50,7 @@ __all__ = [
     "probe_server",
     "read_figures",
     "read_key",
+    "next_free_port",
     "require_free_port",
     "start",
     "stop",

@@ -9,6 +9,10 @@ from wizard.errors import LaunchError, UsageError
 from wizard.i18n import _
 from wizard.text import one_line
 
+_LAST = 65535
+_LOOKED_AT = 100
+"""Ports looked at for a free one."""
+
 
 def require_free_port(host: str, port: int) -> None:
     """Do nothing when a server could bind ``host`` and ``port`` now.
@@ -28,6 +32,19 @@ def require_free_port(host: str, port: int) -> None:
                 probe.bind(address)
             except OSError as error:
                 raise _refusal(host, port, error) from error
+
+
+def next_free_port(host: str, after: int) -> int | None:
+    """The first free port above ``after`` for a server at ``host``; None when none of the next hundred is."""
+    for port in range(after + 1, min(after + _LOOKED_AT, _LAST) + 1):
+        try:
+            require_free_port(host, port)
+        except LaunchError:
+            continue
+        except UsageError:
+            return None
+        return port
+    return None
 
 
 def _refusal(host: str, port: int, error: OSError) -> LaunchError | UsageError:

@@ -1,0 +1,80 @@
+"""What is told while a log is still written: nothing about a start that goes well, whatever its lines say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from wizard.diagnosis import Watch, diagnose_file
+from wizard.machine import load_machine
+
+DATA = Path(__file__).parents[1] / "data"
+HEALTHY = sorted((DATA / "logs").glob("healthy-*.txt"))
+HARMLESS = (DATA / "harmless_lines.txt").read_bytes().splitlines(keepends=True)
+BANNER = b"(APIServer pid=1) INFO 11-30 10:00:00 [api_server.py:1896] vLLM API server version 0.26.0\n"
+
+
+def told(lines: Iterable[bytes], machine: str | None) -> list[tuple[str, str]]:
+    """Everything above info that a person would have seen at any moment."""
+    watch = Watch(machine=load_machine(machine) if machine else None)
+    seen: dict[tuple[str, str], None] = {}
+    for line in lines:
+        before = watch.shown
+        watch.feed(line)
+        if watch.shown > before:
+            seen |= dict.fromkeys(
+                (one.severity, one.fault) for one in watch.findings() if one.severity != "info"
+            )
+    return list(seen)
+
+
+@pytest.mark.parametrize("machine", [None, "gb10", "rtx4090x2", "h200"])
+@pytest.mark.parametrize("log", HEALTHY, ids=[log.stem for log in HEALTHY])
+def test_a_start_that_goes_well_is_never_called_ill_on_its_way(log: Path, machine: str | None) -> None:
+    assert told(log.read_bytes().splitlines(keepends=True), machine) == []
+    found = diagnose_file(log, machine=load_machine(machine) if machine else None)
+    assert found.verdict == "healthy"
+    assert {finding.severity for finding in found.findings} <= {"info"}
+
+
+@pytest.mark.parametrize("machine", [None, "gb10", "v100x10"])
+def test_harmless_lines_are_quiet_before_the_server_is_up(machine: str | None) -> None:
+    assert told([BANNER, *HARMLESS], machine) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "machine", "fault"),
+    [
+        (b"flashinfer.jit [Autotuner]: Autotuning process ends\n", "gb10", "autotune-silence"),
+        (
+            b"INFO 11-30 10:00:09 [pynccl.py:63] vLLM is using nccl==2.20.5\n",
+            "rtx4090x2",
+            "peer-to-peer-hang",
+        ),
+    ],
+)
+def test_what_only_silence_shows_is_told_when_the_silence_has_ended(
+    line: bytes, machine: str, fault: str
+) -> None:
+    watch = Watch(machine=load_machine(machine))
+    watch.feed(BANNER + line)
+    assert watch.findings() == ()
+    assert fault in [finding.fault for finding in watch.conclude().findings]
+
+
+def test_the_summary_of_memory_is_no_shortage_of_it_and_the_shortage_still_is() -> None:
+    summary = (
+        b"(EngineCore pid=2) INFO 12-01 06:43:37 [gpu_worker.py:857] Free memory on device (139.29/139.8 GiB) on "
+        b"startup. Desired GPU memory utilization is (0.92, 128.62 GiB). Actual usage is 0.03 GiB for weight. "
+        b"Replace gpu_memory_utilization config with `--kv-cache-memory=137442258535` (128.0 GiB) to fit into "
+        b"requested memory. Current kv cache memory in use is 128.26 GiB.\n"
+    )
+    shortage = (
+        b"(EngineCore pid=2) ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less than "
+        b"desired GPU memory utilization (0.92, 10.57 GiB). Decrease GPU memory utilization.\n"
+    )
+    assert told([BANNER, summary], "h200") == []
+    assert told([BANNER, summary, shortage], "h200") == [("error", "gpu-memory-taken")]
+    assert told([BANNER, shortage], "gb10") == [("error", "unified-memory-taken")]
