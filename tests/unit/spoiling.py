@@ -40,6 +40,19 @@ def content(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
 
 
 @how
+def zeros_without_an_end(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
+    """What a small model writes under a grammar that wants a number: that number until its room is used."""
+    if request["tool_choice"] == "none":
+        return draft
+    if request["tool_choice"] != "required":
+        made = calls_for(request)
+        made[0]["function"]["arguments"] = '{"a": 1' + "0" * (request["max_tokens"] - 7)
+        return drafted(request, None, made, "length")
+    started = '[{"name": "add", "parameters": {"a": 1'
+    return drafted(request, started + "0" * (request["max_tokens"] - len(started)), [], "length")
+
+
+@how
 def reasoning(draft: Draft, value: Any, request: dict[str, Any]) -> Draft:
     """Everything in the reasoning."""
     made = drafted(request, None, [], "stop")

@@ -101,6 +101,19 @@ def test_a_container_is_read_back_into_the_call_that_makes_it(programs: Path) ->
     assert "VLLM_API_KEY" in moved.text
 
 
+def test_a_container_whose_image_tells_nothing_keeps_what_means_something(programs: Path) -> None:
+    told = ["NVIDIA_REQUIRE_CUDA=cuda>=13.0", "CUDA_VERSION=13.0.1", "NCCL_DEBUG=INFO", "LANG=C"]
+    container = INSPECTED | {"Config": INSPECTED["Config"] | {"Env": told}}
+    program(programs, "docker", **{"container inspect": json.dumps([container])})
+    assert adopt("container:coder").plan.env == {"NCCL_DEBUG": "INFO"}
+    program(
+        programs,
+        "docker",
+        **{"container inspect": json.dumps([container]), "image inspect": json.dumps(["CUDA_VERSION=12"])},
+    )
+    assert adopt("container:coder").plan.env == {"NCCL_DEBUG": "INFO", "LANG": "C"}
+
+
 def test_a_container_of_the_old_entrypoint_keeps_it(programs: Path) -> None:
     words = ["-m", "vllm.entrypoints.openai.api_server", "--model", "org/m", "--port", "8001"]
     docker(programs, INSPECTED | {"Path": "python3", "Args": words})

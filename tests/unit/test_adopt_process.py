@@ -69,6 +69,66 @@ def test_the_words_and_the_variables_of_a_process_make_its_plan(
     assert adopted.unread == ()
 
 
+IMAGE = {
+    # What docker shows in a container of nvidia/cuda and of vllm/vllm-openai, and a service adds by itself.
+    "NVIDIA_REQUIRE_CUDA": "cuda>=13.0 brand=unknown,driver>=470,driver<471 " * 8,
+    "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+    "NVIDIA_VISIBLE_DEVICES": "all",
+    "NVIDIA_PRODUCT_NAME": "CUDA",
+    "CUDA_VERSION": "13.0.1",
+    "CUDA_HOME": "/usr/local/cuda",
+    "NCCL_VERSION": "2.28.3-1",
+    "NV_CUDA_LIB_VERSION": "13.0.1-1",
+    "VLLM_BUILD_COMMIT": "0123456",
+    "VLLM_USAGE_SOURCE": "production-docker-image",
+    "VLLM_IMAGE_TAG": "v0.32.0",
+    "PYTORCH_VERSION": "2.9.1",
+    "LANG": "C.UTF-8",
+    "INVOCATION_ID": "ab12",
+}
+MEANT = {
+    "CUDA_VISIBLE_DEVICES": "0,1",
+    "NCCL_DEBUG": "INFO",
+    "NVIDIA_TF32_OVERRIDE": "0",
+    "VLLM_IMAGE_FETCH_TIMEOUT": "30",
+    "VLLM_FLASH_ATTN_VERSION": "2",
+    "TOKENIZERS_PARALLELISM": "false",
+}
+
+
+def test_what_an_image_says_of_itself_is_no_part_of_a_plan(vllm: Path, tmp_path: Path) -> None:
+    command = [str(vllm), "serve", "org/m"]
+    environment = {**IMAGE, **MEANT, "PATH": os.defpath}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert adopt(f"pid:{process.pid}").plan.env == MEANT
+        process.communicate(timeout=10)
+    unit = tmp_path / "vllm.service"
+    lines = [f'Environment="{name}={value}"' for name, value in {**IMAGE, **MEANT}.items()]
+    unit.write_text("\n".join(["[Service]", *lines, f"ExecStart={vllm} serve org/m"]))
+    kept = adopt(f"unit:{unit}").plan.env
+    # What somebody wrote into a unit is meant, unless it is known to mean nothing.
+    assert set(kept) - set(MEANT) == {
+        *("NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "NV_CUDA_LIB_VERSION"),
+        *("LANG", "INVOCATION_ID"),
+    }
+    assert {name: kept[name] for name in MEANT} == MEANT
+
+
+def test_cuda_in_a_folder_of_its_own_is_part_of_the_plan(vllm: Path) -> None:
+    with subprocess.Popen(
+        [str(vllm), "serve", "org/m"],
+        env={"CUDA_HOME": "/opt/cuda-13", "PATH": os.defpath},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert adopt(f"pid:{process.pid}").plan.env == {"CUDA_HOME": "/opt/cuda-13"}
+        process.communicate(timeout=10)
+
+
 def test_a_changed_process_is_ended_and_started_where_it_was(
     started: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

@@ -42,6 +42,14 @@ def plan(*words: str, env: dict[str, str] | None = None) -> LaunchPlan:
     return plan_for("vllm", "serve", "org/tiny", port=8000, base_options=base, base_env=env or {})
 
 
+@pytest.mark.parametrize("runtime", [ASKED, assumed_runtime()])
+@pytest.mark.parametrize("word", ["-O0", "-O", "-O3"])
+def test_a_level_of_optimization_is_known_to_every_vllm(runtime: Runtime, word: str) -> None:
+    found = judged(plan(word), runtime)
+    assert not found.refused
+    assert not found.warnings
+
+
 @pytest.mark.parametrize(
     ("written", "flag"),
     [

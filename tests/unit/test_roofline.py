@@ -11,6 +11,7 @@ from launching import plan_for
 from wizard import catalog
 from wizard.memory import EngineSettings, cache_layout, read_bytes, read_share
 from wizard.plan import Option, PlanEdit, apply
+from wizard.plan.words import read_options
 from wizard.smoke import Hardware, Speed, SpeedReading, StreamRate, beside_limit, brakes_of, release, roofline
 
 H200_GBS = 4800.0
@@ -140,10 +141,40 @@ def test_conservative_options_are_found_with_their_price_and_can_be_left_out() -
     assert list(found) == ["--enforce-eager", "--no-async-scheduling", "NCCL_P2P_DISABLE=1"]
     assert (found["--enforce-eager"].price_min, found["--enforce-eager"].price_max) == (0.15, 0.2)
     for cost in found.values():
-        plan = apply(plan, release(cost))
+        plan = apply(plan, release(cost, plan))
     assert brakes_of(plan) == ()
     assert plan.argv == ("vllm", "serve", "--tensor-parallel-size", "2")
     assert plan.env == {"CUDA_LAUNCH_BLOCKING": "0"}
+
+
+@pytest.mark.parametrize(
+    ("words", "shown", "left"),
+    [
+        # What vLLM 0.32's own parser makes of these words: see vllm/utils/argparse_utils.py and
+        # vllm/config/compilation.py.
+        ("-O0 --port 1", ["-O0"], "--port 1"),
+        ("-O=1", ["-O 1"], ""),
+        ("-O 0", ["-O 0"], ""),
+        ("-O2", [], "-O2"),
+        ("--optimization-level 1", ["--optimization-level 1"], ""),
+        ('-cc {"cudagraph_mode":"none"}', ["--compilation-config.cudagraph_mode none"], ""),
+        (
+            '--compilation-config {"mode":0,"cudagraph_mode":"PIECEWISE","backend":"eager"}',
+            ["--compilation-config.cudagraph_mode PIECEWISE", "--compilation-config.mode 0"],
+            '--compilation-config {"backend":"eager"}',
+        ),
+        ('--compilation-config {"mode":3}', [], '--compilation-config {"mode":3}'),
+        ("-cc.mode=none", ["--compilation-config.mode none"], ""),
+        ("--compilation-config {broken", [], "--compilation-config {broken"),
+    ],
+)
+def test_brakes_are_found_however_they_are_written(words: str, shown: list[str], left: str) -> None:
+    plan = plan_for("vllm", "serve", base_options=read_options(words.split()))
+    found = brakes_of(plan)
+    assert [cost.option for cost in found] == shown
+    for cost in found:
+        plan = apply(plan, release(cost, plan))
+    assert " ".join(plan.argv[2:]).replace(": ", ":") == left
 
 
 def test_what_costs_nothing_on_one_gpu_or_in_this_version_is_no_brake() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import threading
 import time
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
+from standin import Reply, plain, scripted, server_at
 
 from wizard.smoke import SmokeCheck, SmokeStatus
 from wizard.smoke.answer import Answer, ToolCall
+from wizard.smoke.checks import CHECKS
+from wizard.smoke.exchange import Line
 from wizard.smoke.judge import Judgement, together, wrote_it
 from wizard.smoke.leaks import find_leak
 from wizard.smoke.material import CallTask, material
 from wizard.smoke.run import speed_of, verdict_of
 from wizard.smoke.sanity import nonsense
+from wizard.smoke.talk import Learned, Talk
 from wizard.smoke.trouble import refused
 
 
@@ -179,3 +185,22 @@ def test_only_what_fails_twice_has_failed(tries: tuple[SmokeStatus, ...], status
 @pytest.mark.parametrize("characters", [60, 399, 9551])
 def test_a_filled_text_has_the_length_that_was_asked_for(characters: int) -> None:
     assert len(material().filling.text("Writes a file.", characters)) == characters
+
+
+def test_an_answer_under_a_grammar_costs_one_short_request() -> None:
+    """Cut at 512 tokens and again at 2,048 it took five seconds on an H200, and proved nothing more."""
+    asked: list[dict[str, Any]] = []
+
+    def answer(request: dict[str, Any]) -> Reply:
+        asked.append(request)
+        return plain("0" * request["max_tokens"], finish="length", tokens=request["max_tokens"])
+
+    for id in ("choice-required", "choice-named"):
+        with scripted(answer) as (root, _asked):
+            server = server_at(root)
+            line = Line(server.base_url, None, threading.Event())
+            with contextlib.closing(line):
+                judgement = CHECKS[id](Talk(material().find_check(id), server, line, Learned(window=32768)))
+        assert judgement.status == "warn"
+    assert len(asked) == 2
+    assert sum(request["max_tokens"] for request in asked) <= 256

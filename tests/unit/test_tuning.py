@@ -14,7 +14,17 @@ from standin import server_at
 
 from wizard import flow
 from wizard.errors import LaunchError, RefusedError
-from wizard.flow import Answers, Cancelled, Journey, MachineAnswers, ServeAnswers, SmokeAnswers, Tried, tuning
+from wizard.flow import (
+    Answers,
+    Cancelled,
+    Journey,
+    MachineAnswers,
+    RuntimeAnswers,
+    ServeAnswers,
+    SmokeAnswers,
+    Tried,
+    tuning,
+)
 from wizard.plan import LaunchPlan, Option
 from wizard.serve import Run, is_alive
 from wizard.smoke import SmokeCheck, SmokeReport, Speed
@@ -111,6 +121,25 @@ def test_what_is_faster_is_kept_and_the_next_option_is_tried_on_top(world: World
     assert world.started == [(ASYNC,), (), (ASYNC,)]
     assert [edit.origin for edit in flow.need(done.plan).edits] == ["tuning"]
     assert flow.need(done.smoke).speed.decode_tps == 150.0
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_the_answers_lose_what_is_left_out_for_good(world: World, faster: bool) -> None:
+    serve = ServeAnswers(extra_args=("--max_num_seqs", "8", "--enforce_eager"))
+    runtime = RuntimeAnswers(env={"CUDA_LAUNCH_BLOCKING": "1", "MINE": "x"})
+    plan = plan_for(
+        "vllm",
+        "serve",
+        base_options=(Option(flag="--max-num-seqs", value="8"), Option(flag=EAGER)),
+        base_env={"CUDA_LAUNCH_BLOCKING": "1", "MINE": "x"},
+    )
+    world.on_test = lambda plan: report(tps=(150.0 if plan.env.keys() == {"MINE"} else 120.0) * faster + 1)
+    done, _attempts = tuned(proved(plan=plan, answers=Answers(serve=serve, runtime=runtime)))
+    if faster:
+        assert done.answers.serve.extra_args == ("--max-num-seqs", "8")
+        assert done.answers.runtime.env == {"MINE": "x"}
+    else:
+        assert (done.answers.serve, done.answers.runtime) == (serve, runtime)
 
 
 def test_a_start_that_fails_brings_the_old_plan_back(world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -57,7 +58,11 @@ def make_adopted(found: Found) -> Adopted:
     plan = LaunchPlan(
         command=call.command,
         base_options=call.options,
-        base_env={name: value for name, value in found.env.items() if not is_secret_name(name)},
+        base_env={
+            name: value
+            for name, value in found.env.items()
+            if not is_secret_name(name) and _means_something(name, value)
+        },
         runtime_kind=found.kind,
         runtime_path=found.path,
         vllm_version=found.version,
@@ -93,6 +98,13 @@ def of_its_own(env: Mapping[str, str]) -> dict[str, str]:
     """The variables of an environment that change what vLLM does."""
     beginnings = runtime_facts().adoption.variables
     return {name: value for name, value in env.items() if name.startswith(beginnings)}
+
+
+def _means_something(name: str, value: str) -> bool:
+    """Whether a variable is more than what an image says of itself."""
+    facts = runtime_facts().adoption
+    noise = any(fnmatch.fnmatchcase(name, pattern) for pattern in facts.noise)
+    return not noise and facts.usual.get(name) != value
 
 
 def runtime_of(command: Sequence[str], env: Mapping[str, str]) -> tuple[RuntimeKind, str, str | None]:

@@ -61,6 +61,8 @@ class Spelling(Sourced, frozen=True, kw_only=True):
     """Options that count each time they are given."""
     bare: tuple[str, ...]
     """Switches without a ``--no-`` twin."""
+    attached: tuple[str, ...]
+    """Short options whose value may follow without a blank."""
     same: Mapping[str, str]
     secret: Mapping[str, str]
     """Options whose value is a secret, and the variable vLLM reads it from as well."""

@@ -37,9 +37,14 @@ class ContainerRun(Sourced, frozen=True, kw_only=True):
 
 
 class Adoption(Sourced, frozen=True, kw_only=True):
-    """What of the environment of a server belongs to its plan: names with one of these beginnings."""
+    """What of the environment of a server belongs to its plan: names with one of these beginnings.
+
+    ``noise`` are patterns of names that images set and nothing reads, ``usual`` values that need not be set.
+    """
 
     variables: tuple[str, ...]
+    noise: tuple[str, ...]
+    usual: Mapping[str, str]
 
 
 class Engine(Sourced, frozen=True, kw_only=True):

@@ -57,9 +57,12 @@ class Brake(Sourced, frozen=True, kw_only=True):
     id: str
     title: str
     flag: str | None = None
+    """A key of a JSON option stands behind a dot."""
+    short: str | None = None
+    """Another way to write the flag; its value may follow without a blank."""
     variable: str | None = None
     values: tuple[str, ...] = ()
-    """It brakes with one of these; empty: with any value, or as a switch."""
+    """It brakes with one of these, in capitals or not; empty: with any value, or as a switch."""
     several_gpus: bool = False
     """It costs nothing on a single GPU."""
     price_min: Share | None = None

@@ -10,12 +10,13 @@ import msgspec
 
 from wizard.catalog import speed_facts
 from wizard.errors import LaunchError, RefusedError, WizardError
+from wizard.flow.answers import Answers
 from wizard.flow.journey import Cancelled, Journey, Step, TuningAttempt, forget, need
 from wizard.flow.qualify import smoke_test
 from wizard.flow.serving import launch, stop_server
 from wizard.flow.weights import LaunchEvent
 from wizard.i18n import _
-from wizard.plan import PlanEdit, apply
+from wizard.plan import PlanEdit, apply, leave_out
 from wizard.serve import is_alive
 from wizard.smoke import CostlyOption, SmokeCheck, brakes_of, release
 
@@ -98,12 +99,13 @@ class _Tuning:
 
     def _try(self, cost: CostlyOption) -> None:
         """One attempt, and the way back unless it helped."""
-        edit = release(cost)
+        edit = release(cost, need(self._best.plan))
         self._hear(Trying(option=cost.option, doing="without"))
         attempt = self._attempt(cost, edit)
         tuning = (*self._best.tuning, attempt)
         if attempt.kept:
-            self._best = self._now = msgspec.structs.replace(self._now, tuning=tuning)
+            answers = _without(self._now.answers, edit)
+            self._best = self._now = msgspec.structs.replace(self._now, tuning=tuning, answers=answers)
         else:
             self._hear(Trying(option=cost.option, doing="back"))
             self._best = msgspec.structs.replace(self._best, tuning=tuning)
@@ -157,6 +159,17 @@ def _compared(attempt: TuningAttempt, tested: Journey) -> TuningAttempt:
     if after < attempt.before_tps * (1 + speed_facts().least_gain):
         return msgspec.structs.replace(attempt, why=_("It is not faster."))
     return msgspec.structs.replace(attempt, kept=True)
+
+
+def _without(answers: Answers, edit: PlanEdit) -> Answers:
+    """The answers without what proved to cost speed, so that the next start does not bring it back."""
+    arguments = leave_out(answers.serve.extra_args, edit)
+    env = {name: value for name, value in answers.runtime.env.items() if name not in edit.env}
+    return msgspec.structs.replace(
+        answers,
+        serve=msgspec.structs.replace(answers.serve, extra_args=arguments),
+        runtime=msgspec.structs.replace(answers.runtime, env=env),
+    )
 
 
 def _rate(journey: Journey) -> float | None:

@@ -1,7 +1,7 @@
 """The launch plan, its reasons, its edits and its renderings."""
 
 from wizard.plan.build import ServeSettings, build_plan, parse_arguments
-from wizard.plan.edit import apply, describe, difference, take_back
+from wizard.plan.edit import apply, describe, difference, leave_out, take_back
 from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell
@@ -22,6 +22,7 @@ __all__ = [
     "difference",
     "document",
     "instructions",
+    "leave_out",
     "parse_arguments",
     "read_plan",
     "shell",

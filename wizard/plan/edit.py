@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from wizard.plan.types import LaunchPlan, PlanEdit
+from wizard.plan.words import read_options
 from wizard.text import covered_env
 
 
@@ -30,6 +33,20 @@ def _with_edits(plan: LaunchPlan, edits: tuple[PlanEdit, ...]) -> LaunchPlan:
         parser=changed.flag("--tool-call-parser"),
         reasoning_parser=changed.flag("--reasoning-parser"),
     )
+
+
+def leave_out(words: Sequence[str], edit: PlanEdit) -> tuple[str, ...]:
+    """Extra arguments of a person once an edit has taken some out, or parts of them; nothing is added.
+
+    The words are unchanged where the edit concerns none of them.
+    """
+    options = read_options(words)
+    left = [
+        msgspec.structs.replace(option, value=edit.set.get(option.flag, option.value))
+        for option in options
+        if option.flag not in edit.unset
+    ]
+    return tuple(words) if list(options) == left else tuple(word for option in left for word in option.words)
 
 
 def difference(before: LaunchPlan, after: LaunchPlan) -> tuple[str, ...]:

@@ -45,6 +45,8 @@ def judged(plan: LaunchPlan, runtime: Runtime) -> LaunchPlan:
 def _problems(option: Option, plan: LaunchPlan, runtime: Runtime) -> Iterator[Reason]:
     head = option.flag.partition(".")[0]
     entry = _entry(head)
+    if option.flag.startswith(flag_facts().spelling.attached):
+        return
     if runtime.flags:
         if head not in runtime.flags:
             yield _unknown(option.flag, runtime, entry, nearest_hint(head, runtime.flags))

@@ -11,7 +11,8 @@ import msgspec
 class CheckSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One check: ``required`` ones decide the verdict; it is pointless when the one it ``needs`` failed.
 
-    Those that are ``together`` and stand in a row are made at the same time.
+    Those that are ``together`` and stand in a row are made at the same time. What comes in answer to an
+    ``odd`` one says nothing of model and parser: the server forced it, or the question was wrong on purpose.
     """
 
     id: str
@@ -20,6 +21,9 @@ class CheckSpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     deadline_s: float = 0.0
     needs: str = ""
     together: bool = False
+    odd: bool = False
+    max_tokens: int = 0
+    """The room of a first answer, tokens; 0: that of all."""
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

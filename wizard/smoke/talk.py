@@ -73,10 +73,11 @@ class Talk:
         stream: bool = False,
     ) -> Answer:
         """One answer; asked again with more room when the limit cut it before anything came of it."""
-        for limit in (material().max_tokens, material().max_tokens_thinking):
+        for limit in (self.spec.max_tokens or material().max_tokens, material().max_tokens_thinking):
             room = limit if self.learned.window is None else max(1, min(limit, self.learned.window // 2))
             answer = self.send(self.request(messages, room, tools=tools, choice=choice, stream=stream))
-            said_enough = bool(answer.content.strip()) and not tools
+            forced = choice not in ("auto", "none")
+            said_enough = bool(answer.content.strip() or (forced and answer.calls)) and (forced or not tools)
             if not answer.cut or said_enough:
                 break
         return answer

@@ -108,7 +108,16 @@ def _chosen(talk: Talk, choice: object) -> tuple[Answer, CallTask]:
 
 
 def _enforced(answer: Answer, task: CallTask, allowed: Set[str]) -> Judgement:
-    """The server decides here that a call comes, and of which tool; its arguments are still the model's."""
+    """The server decides here that a call comes, and of which tool; its arguments are still the model's.
+
+    A small model that is held to the grammar may write one number for ever: no sign of broken weights.
+    """
+    if answer.cut and not answer.silent:
+        return Judgement(
+            status="warn",
+            detail=_("The server held the model to a call, and the model did not bring it to an end."),
+            hint=_("The model is weak with tools. opencode never sends this; other clients may."),
+        )
     judgement = judge_call(answer, task)
     if answer.cut:
         return judgement

@@ -15,9 +15,6 @@ from wizard.smoke.material import material
 from wizard.smoke.sanity import broken_characters, nonsense
 from wizard.smoke.talk import Talk
 
-_NOT_CONTENT = ("choice-none", "wrong-model", "over-long")
-"""Checks whose answers are odd on purpose."""
-
 
 def stream_equals_plain(talk: Talk) -> Judgement:
     """The same request must give the same call both ways."""
@@ -132,7 +129,7 @@ def garbage(talk: Talk) -> Judgement:
 def _answers(talk: Talk) -> Iterator[tuple[str, Answer]]:
     """Every answer of the checks before, with the check that got it."""
     for spec in material().check:
-        if spec.id not in _NOT_CONTENT:
+        if not spec.odd:
             for answer in talk.learned.answers.get(spec.id, ()):
                 yield spec.id, answer
 
