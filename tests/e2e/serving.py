@@ -20,6 +20,19 @@ STOP_SECONDS = 30.0
 POLL_SECONDS = 0.3
 OPENCODE_SECONDS = 180.0
 
+ADD_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "description": "Adds two numbers.",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
+            "required": ["a", "b"],
+        },
+    },
+}
+
 
 @dataclass(frozen=True)
 class Pairing:

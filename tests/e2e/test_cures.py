@@ -22,6 +22,7 @@ import httpx
 import psutil
 import pytest
 from realkit import RealKit
+from serving import ADD_TOOL
 from site_folder import PROJECT, SETUP_SECONDS, Site
 
 Events = list[dict[str, Any]]
@@ -159,6 +160,12 @@ def test_a_killed_engine_and_a_wrong_parser(parsed: Cured) -> None:
     assert done.cures[1]["difference"] == ["- --tool-call-parser qwen3_coder", "+ --tool-call-parser hermes"]
     assert done.events[-1]["receipt"]["results"]["smoke"] == "pass"
     assert done.argv[done.argv.index("--tool-call-parser") + 1] == "hermes"
+    # Asked past the wizard: the server returns a call.
+    question = {"role": "user", "content": "Use the add tool to add 17 and 25."}
+    asked = {"model": done.site.name, "messages": [question], "tools": [ADD_TOOL]}
+    answer = httpx.post(f"{done.site.base_url}/chat/completions", json=asked, trust_env=False, timeout=60)
+    (call,) = answer.json()["choices"][0]["message"]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"a": 17, "b": 25}
 
 
 @pytest.mark.xdist_group("cures-window")

@@ -17,6 +17,7 @@ import httpx
 import pytest
 from realkit import NotInstallable, RealKit, once
 from serving import (
+    ADD_TOOL,
     HERMES,
     QWEN3_CODER,
     THINK_HERMES,
@@ -32,18 +33,6 @@ every_pairing = pytest.mark.parametrize(
     "pairing", [HERMES, UNREADABLE, QWEN3_CODER, THINK_HERMES], indirect=True, ids=str
 )
 
-ADD = {
-    "type": "function",
-    "function": {
-        "name": "add",
-        "description": "Adds two numbers.",
-        "parameters": {
-            "type": "object",
-            "properties": {"a": {"type": "number"}, "b": {"type": "number"}},
-            "required": ["a", "b"],
-        },
-    },
-}
 TAGGED = '<tools>\n{"name": "add", "arguments": {"a": 17, "b": 25}}\n</tools>'
 
 
@@ -78,7 +67,7 @@ class Served:
 
     def _body(self, question: str, **more: Any) -> dict[str, Any]:
         messages = [{"role": "user", "content": question}]
-        return {"model": self.server.name, "messages": messages, "tools": [ADD], **more}
+        return {"model": self.server.name, "messages": messages, "tools": [ADD_TOOL], **more}
 
 
 @pytest.fixture
