@@ -37,6 +37,12 @@ class Overlay(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def bundled(name: str, table: type[_Table]) -> _Table:
     """A file of ``assets/`` as ``table``. Raises CorruptDataError for a damaged installation."""
+    return typing.cast(_Table, _bundled(name, table))
+
+
+@functools.cache
+def _bundled(name: str, table: type[msgspec.Struct]) -> msgspec.Struct:
+    """Read once: only the user's files change while the wizard runs."""
     content = (resources.files("assets") / name).read_text(encoding="utf-8")
     return decode(content, table, name)
 

@@ -38,7 +38,8 @@ class GpuGroup(msgspec.Struct, frozen=True, kw_only=True):
 def gpu_groups(machine: Machine, allowed: Sequence[int] | None = None) -> tuple[GpuGroup, ...]:
     """Every sensible group, smallest first; never a tensor-parallel group across islands or models.
 
-    GPUs without NVLink form groups of equal cards over PCIe. ``allowed`` restricts to some indices.
+    GPUs without NVLink form groups of equal cards over PCIe. ``allowed`` restricts to some indices. Of groups
+    that hold the same, only the first is there.
     """
     usable = [gpu for gpu in machine.gpus if gpu.usable and (allowed is None or gpu.index in allowed)]
     by_index = {gpu.index: gpu for gpu in usable}
@@ -54,7 +55,25 @@ def gpu_groups(machine: Machine, allowed: Sequence[int] | None = None) -> tuple[
         GpuGroup(gpus=pool[:size], tensor=size) for size in _SIZES for pool in pools if len(pool) >= size
     ]
     groups += _rows_of_islands(islands)
-    return tuple(sorted(groups, key=lambda group: len(group.gpus)))
+    different: dict[tuple[object, ...], GpuGroup] = {}
+    for group in groups:
+        different.setdefault(_holding(group), group)
+    return tuple(sorted(different.values(), key=lambda group: len(group.gpus)))
+
+
+def _holding(group: GpuGroup) -> tuple[object, ...]:
+    """All that decides what fits into a group and how fast it is: such groups differ only in their place."""
+    gpu = group.smallest
+    memory = (gpu.memory_mib, gpu.memory_free_mib, gpu.memory_origin, gpu.unified, gpu.bandwidth_gbs)
+    return (
+        gpu.name,
+        gpu.compute_capability,
+        *memory,
+        group.capability,
+        group.tensor,
+        group.pipeline,
+        len(group.gpus),
+    )
 
 
 def _equal_cards(usable: Sequence[Gpu], linked: set[int]) -> list[tuple[Gpu, ...]]:
