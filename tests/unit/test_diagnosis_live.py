@@ -66,14 +66,14 @@ def test_what_only_silence_shows_is_told_when_the_silence_has_ended(
 
 def test_the_summary_of_memory_is_no_shortage_of_it_and_the_shortage_still_is() -> None:
     summary = (
-        b"(EngineCore pid=2) INFO 12-01 06:43:37 [gpu_worker.py:857] Free memory on device (139.29/139.8 GiB) on "
-        b"startup. Desired GPU memory utilization is (0.92, 128.62 GiB). Actual usage is 0.03 GiB for weight. "
-        b"Replace gpu_memory_utilization config with `--kv-cache-memory=137442258535` (128.0 GiB) to fit into "
-        b"requested memory. Current kv cache memory in use is 128.26 GiB.\n"
+        b"(EngineCore pid=2) INFO 12-01 06:43:37 [gpu_worker.py:857] Free memory on device (139.29/139.8 "
+        b"GiB) on startup. Desired GPU memory utilization is (0.92, 128.62 GiB). Actual usage is 0.03 GiB "
+        b"for weight. Replace gpu_memory_utilization config with `--kv-cache-memory=137442258535` (128.0 "
+        b"GiB) to fit into requested memory. Current kv cache memory in use is 128.26 GiB.\n"
     )
     shortage = (
-        b"(EngineCore pid=2) ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less than "
-        b"desired GPU memory utilization (0.92, 10.57 GiB). Decrease GPU memory utilization.\n"
+        b"(EngineCore pid=2) ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less "
+        b"than desired GPU memory utilization (0.92, 10.57 GiB). Decrease GPU memory utilization.\n"
     )
     assert told([BANNER, summary], "h200") == []
     assert told([BANNER, summary, shortage], "h200") == [("error", "gpu-memory-taken")]
