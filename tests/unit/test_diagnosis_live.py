@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.diagnosis import Watch, diagnose_file
+from wizard.diagnosis import Watch, diagnose_file, diagnose_text
 from wizard.machine import load_machine
 
 DATA = Path(__file__).parents[1] / "data"
@@ -62,6 +62,28 @@ def test_what_only_silence_shows_is_told_when_the_silence_has_ended(
     watch.feed(BANNER + line)
     assert watch.findings() == ()
     assert fault in [finding.fault for finding in watch.conclude().findings]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Why do I get torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "fix OSError: [Errno 98] Address already in use in server.py",
+        "EngineCore failed to start. See root cause above",
+        "RuntimeError: NCCL error: unhandled cuda error",
+        "OSError: [Errno 28] No space left on device",
+    ],
+)
+def test_what_clients_ask_about_is_not_what_the_server_suffers_from(asked: str) -> None:
+    """vLLM logs prompts and answers with --enable-log-requests and --enable-log-outputs."""
+    begin = b"(APIServer pid=1) INFO 11-30 10:00:12 [logger.py:40] "
+    prompt = begin + b"Received request chatcmpl-1: prompt: '%s', params: None\n" % asked.encode()
+    answer = begin + b"Generated response chatcmpl-1: output: '%s', finish_reason: stop\n" % asked.encode()
+    ready = b"(APIServer pid=1) INFO:     Application startup complete.\n"
+    assert told([BANNER, ready, prompt, answer], "gb10") == []
+    assert diagnose_text(BANNER + ready + prompt + answer).verdict == "healthy"
+    own = b"(EngineCore pid=2) ERROR 11-30 10:00:13 [core.py:1] %s\n" % asked.encode()
+    assert diagnose_text(BANNER + ready + own).verdict != "healthy"
 
 
 def test_the_summary_of_memory_is_no_shortage_of_it_and_the_shortage_still_is() -> None:
