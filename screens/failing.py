@@ -11,7 +11,7 @@ from wizard.flow import Journey
 from wizard.i18n import _
 from wizard.plan import describe
 
-INDENT = "   "
+INDENT = "     "
 
 
 def failure_head(error: LaunchError, finding: Finding | None) -> str:
@@ -27,12 +27,13 @@ def failure_lines(error: LaunchError, finding: Finding | None) -> list[str]:
     return [*lines, _("Why: {cause}").format(cause=finding.cause)]
 
 
-def remedy_text(number: int, remedy: Remedy, width: int) -> str:
-    """A remedy with what it changes and what it costs, wrapped under its number."""
+def remedy_text(number: int, remedy: Remedy, width: int, *, chosen: bool = False) -> str:
+    """A remedy with what it changes and what it costs, wrapped; the chosen one has a mark."""
     edit = edit_of(remedy)
     change = "  ".join(describe(edit)) if edit is not None else ""
     price = remedy.effect or (_("nothing is lost") if edit is not None else "")
-    head = textwrap.wrap(f"{number}  {remedy.title}", width, subsequent_indent=INDENT)
+    mark = "> " if chosen else "  "
+    head = textwrap.wrap(f"{mark}{number}  {remedy.title}", width, subsequent_indent=INDENT)
     rest = (
         textwrap.wrap(part, width, initial_indent=INDENT, subsequent_indent=INDENT)
         for part in (change, price)

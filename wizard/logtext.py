@@ -17,10 +17,12 @@ from wizard.text import inert
 LINE_LIMIT = 8192
 """Characters of a line that are looked at; vLLM prints whole configurations on one line."""
 
-# journald's short form, docker compose and `kubectl --prefix`, the time stamps of docker and of CRI files.
+# journald's short forms (the month in any language) and those with a whole date, docker compose,
+# `kubectl --prefix`, the time stamps of docker and of CRI files.
 _CARRIERS = re.compile(
-    r"^(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ [^\s:\[\]]+(?:\[\d+\])?: )?"
-    r"(?:[\w./-]+ +\| )?"
+    r"^(?:\w{2,6}\.? [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? \S+ [^\s:\[\]]+(?:\[\d+\])?: "
+    r"|\d{4}-\d\d-\d\dT[\d:.,]+(?:Z|[+-]\d\d:?\d\d) [^\s:]+ [^\s:\[\]]+\[\d+\]: )?"
+    r"(?:[\w./-]+ +\| |\[pod/[\w./-]+\] )?"
     r"(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d) (?:(?:stdout|stderr) [FP] )?)?"
 )
 # pydantic and the tokenizers say what is wrong on the lines after the one that names the error.
@@ -169,18 +171,31 @@ def _cause(lines: list[Record], block: list[int]) -> Cause:
 
 
 def _json_record(raw: str, number: int) -> Record | None:
-    """A line of docker's ``json-file`` driver or of vLLM's own JSON format; None for any other JSON."""
+    """A line of docker's ``json-file`` driver, journald's or a collector's JSON, or vLLM's own; else None."""
     try:
         entry = msgspec.json.decode(raw, type=dict[str, object])
     except msgspec.DecodeError:
         return None
-    carried, message = entry.get("log"), entry.get("message")
+    message = entry.get("message")
+    carried = entry.get("log", entry.get("MESSAGE"))
+    if carried is None and "levelname" not in entry and entry.keys() & {"level", "severity"}:
+        carried = message
+    if isinstance(carried, list):
+        carried = _of_bytes(carried)
     if isinstance(carried, str):
         return read_line(carried, number)
     if not isinstance(message, str) or "levelname" not in entry:
         return None
     process = entry.get("vllm_process_name") or entry.get("processName") or ""
     return Record(number, str(process), str(entry["levelname"]), inert(message).rstrip())
+
+
+def _of_bytes(values: list[object]) -> str | None:
+    """The text of a list of bytes: so journald writes down what holds colours."""
+    try:
+        return bytes(values).decode("utf-8", errors="replace")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
 
 
 @functools.cache

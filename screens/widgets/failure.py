@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
@@ -50,17 +51,26 @@ class Failure(Vertical):
         self.query_one("#failure-lines", Static).update("\n".join(failing.failure_lines(error, self.finding)))
         remedies = self.query_one("#remedies", OptionList)
         remedies.clear_options()
-        width = max(MIN_WIDTH, self.app.size.width - MARGINS)
-        remedies.add_options(
-            Option(failing.remedy_text(number, remedy, width))
-            for number, remedy in enumerate(self._remedies, 1)
-        )
+        remedies.add_options(Option(text) for text in self._texts(0))
         remedies.highlighted = 0 if self._remedies else None
         remedies.display = bool(self._remedies)
         self.query_one("#failure-helps", Static).display = bool(self._remedies)
         hint = "\n".join(failing.failure_foot(error, self.finding, journey))
         self.query_one("#failure-hint", Static).update(hint)
         (remedies if self._remedies else self.query_one("#failure-evidence")).focus()
+
+    def _texts(self, chosen: int) -> list[str]:
+        """The remedies as they are shown; the chosen one has a mark, for terminals without colours."""
+        width = max(MIN_WIDTH, self.app.size.width - MARGINS)
+        return [
+            failing.remedy_text(number, remedy, width, chosen=number == chosen + 1)
+            for number, remedy in enumerate(self._remedies, 1)
+        ]
+
+    @on(OptionList.OptionHighlighted, "#remedies")
+    def _mark(self, event: OptionList.OptionHighlighted) -> None:
+        for place, text in enumerate(self._texts(event.option_index)):
+            event.option_list.replace_option_prompt_at_index(place, text)
 
     @property
     def remedy(self) -> Remedy | None:

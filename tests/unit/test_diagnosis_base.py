@@ -107,7 +107,7 @@ def test_the_base_has_fewer_causes_than_a_collection_of_reports() -> None:
 
 
 PRICED = {"--trust-remote-code", "--tool-strict-level", "VLLM_ALLOW_LONG_MAX_MODEL_LEN", "HF_HUB_OFFLINE"}
-"""What costs safety or quality whatever its value; beside it an 8-bit cache and a server open to the network."""
+"""What costs safety or quality whatever its value; so do an 8-bit cache and a server for every network."""
 
 
 def test_what_costs_quality_or_safety_is_left_to_a_person_who_is_told_the_price() -> None:

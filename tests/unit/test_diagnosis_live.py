@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wizard.diagnosis import Watch, diagnose_file
+from wizard.diagnosis import Watch, diagnose_file, diagnose_text
 from wizard.machine import load_machine
 
 DATA = Path(__file__).parents[1] / "data"
@@ -64,16 +64,38 @@ def test_what_only_silence_shows_is_told_when_the_silence_has_ended(
     assert fault in [finding.fault for finding in watch.conclude().findings]
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "Why do I get torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "fix OSError: [Errno 98] Address already in use in server.py",
+        "EngineCore failed to start. See root cause above",
+        "RuntimeError: NCCL error: unhandled cuda error",
+        "OSError: [Errno 28] No space left on device",
+    ],
+)
+def test_what_clients_ask_about_is_not_what_the_server_suffers_from(asked: str) -> None:
+    """vLLM logs prompts and answers with --enable-log-requests and --enable-log-outputs."""
+    begin = b"(APIServer pid=1) INFO 11-30 10:00:12 [logger.py:40] "
+    prompt = begin + b"Received request chatcmpl-1: prompt: '%s', params: None\n" % asked.encode()
+    answer = begin + b"Generated response chatcmpl-1: output: '%s', finish_reason: stop\n" % asked.encode()
+    ready = b"(APIServer pid=1) INFO:     Application startup complete.\n"
+    assert told([BANNER, ready, prompt, answer], "gb10") == []
+    assert diagnose_text(BANNER + ready + prompt + answer).verdict == "healthy"
+    own = b"(EngineCore pid=2) ERROR 11-30 10:00:13 [core.py:1] %s\n" % asked.encode()
+    assert diagnose_text(BANNER + ready + own).verdict != "healthy"
+
+
 def test_the_summary_of_memory_is_no_shortage_of_it_and_the_shortage_still_is() -> None:
     summary = (
-        b"(EngineCore pid=2) INFO 12-01 06:43:37 [gpu_worker.py:857] Free memory on device (139.29/139.8 GiB) on "
-        b"startup. Desired GPU memory utilization is (0.92, 128.62 GiB). Actual usage is 0.03 GiB for weight. "
-        b"Replace gpu_memory_utilization config with `--kv-cache-memory=137442258535` (128.0 GiB) to fit into "
-        b"requested memory. Current kv cache memory in use is 128.26 GiB.\n"
+        b"(EngineCore pid=2) INFO 12-01 06:43:37 [gpu_worker.py:857] Free memory on device (139.29/139.8 "
+        b"GiB) on startup. Desired GPU memory utilization is (0.92, 128.62 GiB). Actual usage is 0.03 GiB "
+        b"for weight. Replace gpu_memory_utilization config with `--kv-cache-memory=137442258535` (128.0 "
+        b"GiB) to fit into requested memory. Current kv cache memory in use is 128.26 GiB.\n"
     )
     shortage = (
-        b"(EngineCore pid=2) ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less than "
-        b"desired GPU memory utilization (0.92, 10.57 GiB). Decrease GPU memory utilization.\n"
+        b"(EngineCore pid=2) ValueError: Free memory on device cuda:0 (9.91/11.49 GiB) on startup is less "
+        b"than desired GPU memory utilization (0.92, 10.57 GiB). Decrease GPU memory utilization.\n"
     )
     assert told([BANNER, summary], "h200") == []
     assert told([BANNER, summary, shortage], "h200") == [("error", "gpu-memory-taken")]

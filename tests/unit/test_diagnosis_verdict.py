@@ -188,6 +188,25 @@ def test_a_file_is_read_in_pieces() -> None:
     assert diagnose_text(io.BytesIO((BANNER + TAKEN).encode())) == diagnose_text(BANNER + TAKEN)
 
 
+def test_a_log_that_gzip_packed_is_read_even_where_it_breaks_off(tmp_path: Path) -> None:
+    packed = tmp_path / "vllm.log.1.gz"
+    whole = gzip.compress((BANNER + TAKEN + CALM * 2000).encode(), mtime=0)
+    packed.write_bytes(whole)
+    assert diagnose_file(tmp_path) == diagnose_text(BANNER + TAKEN + CALM * 2000)
+    noise = gzip.compress(BANNER.encode() + TAKEN.encode() + os.urandom(200_000))
+    packed.write_bytes(noise[: len(noise) // 2])
+    assert faults(diagnose_file(packed)) == [("error", "gpu-memory-taken")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-8-sig"])
+def test_a_log_that_windows_redirected_into_a_file_is_read(encoding: str) -> None:
+    text = (BANNER + TAKEN).replace("\n", "\r\n").encode(encoding)
+    for size in (len(text), 7, 4096):
+        found = diagnose_text(text[at : at + size] for at in range(0, len(text), size))
+        assert faults(found) == [("error", "gpu-memory-taken")]
+        assert found.bytes == len(text)
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere"):
         diagnose_file(tmp_path / "nowhere")

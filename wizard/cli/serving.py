@@ -42,7 +42,11 @@ from wizard.serve import stop as stop_run
 CureOption = Annotated[
     bool,
     typer.Option(
-        "--cure", help=_("Apply remedies that only change the plan, three at most, and start again.")
+        "--cure",
+        help=_(
+            "Apply remedies that only change the plan and cost neither quality nor safety, three at most, "
+            "and start again."
+        ),
     ),
 ]
 FOLLOW_S = 0.3

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gzip
+import zlib
 from collections.abc import Iterable, Mapping
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -22,6 +26,7 @@ from wizard.plan import LaunchPlan
 from wizard.text import one_line
 
 _CHUNK = 4 << 20
+_GZIP = b"\x1f\x8b"
 _BLOCK_SHOWN = 8
 _TROUBLE = 3
 """Lines of unknown errors that make a text that of a failure; one or two of them, healthy logs have too."""
@@ -126,7 +131,7 @@ def diagnose_file(
     try:
         with _newest(path).open("rb") as file:
             return diagnose_text(
-                file, plan=plan, machine=machine, vllm_version=vllm_version, exit_code=exit_code
+                _unpacked(file), plan=plan, machine=machine, vllm_version=vllm_version, exit_code=exit_code
             )
     except OSError as error:
         raise UsageError(
@@ -139,7 +144,11 @@ def _newest(path: Path) -> Path:
     """The file itself; of a folder, as opencode keeps one, the log that was written last."""
     if not path.is_dir():
         return path
-    logs = [entry for entry in path.iterdir() if entry.suffix in (".log", ".txt", ".out") and entry.is_file()]
+    logs = [
+        entry
+        for entry in path.iterdir()
+        if entry.suffix in (".log", ".txt", ".out", ".gz") and entry.is_file()
+    ]
     return max(logs, key=lambda entry: entry.stat().st_mtime, default=path)
 
 
@@ -151,6 +160,15 @@ def _chunks(text: str | bytes | BinaryIO | Iterable[bytes]) -> Iterable[bytes]:
     if hasattr(text, "read"):
         return iter(lambda: text.read(_CHUNK), b"")
     return text
+
+
+def _unpacked(file: BufferedReader) -> Iterable[bytes]:
+    """The pieces of a file, of a rotated log that gzip packed too; of one that breaks off what there is."""
+    if not file.peek(2).startswith(_GZIP):
+        yield from _chunks(file)
+        return
+    with gzip.GzipFile(fileobj=file) as packed, contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile):
+        yield from iter(lambda: packed.read1(_CHUNK), b"")
 
 
 def _silent_end(now: Situation, exit_code: int | None) -> tuple[Finding, ...]:

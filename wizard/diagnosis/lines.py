@@ -54,28 +54,36 @@ def _said(process: str, level: str, text: str) -> Said:
         return _NOTHING
     record = Record(0, process, level, text)
     present = words_in(text)
+    calm = level == "INFO"
     ready = bool(patterns.ready.search(text))
     stopping = bool(patterns.stopping.search(text))
     return Said(
-        hits=tuple(_hits(present, text.replace('\\"', '"').translate(_QUOTES))),
+        hits=tuple(_hits(present, text.replace('\\"', '"').translate(_QUOTES), calm)),
         marks=tuple(word for word in present if word in marks()),
         facts=_facts(patterns.facts, text),
         start=text if any(words in text for words in log_words().arguments) else "",
         stage=next((name for word, name in _stages().items() if word in present), ""),
         begins=begins_start(record),
-        opens=opens_block(record),
+        opens=not calm and opens_block(record),
         cause=names_cause(record),
         goes_on=goes_on(text),
         ready=ready,
         stopping=stopping,
-        failure=not ready and not stopping and (reports_failure(record) or bool(patterns.crash.search(text))),
+        failure=not (ready or stopping or calm)
+        and (reports_failure(record) or bool(patterns.crash.search(text))),
         trouble=level in ("", "ERROR", "CRITICAL") and bool(patterns.trouble.search(text)),
     )
 
 
-def _hits(present: Iterable[str], text: str) -> Iterable[tuple[Matcher, Mapping[str, str]]]:
+def _hits(present: Iterable[str], text: str, calm: bool) -> Iterable[tuple[Matcher, Mapping[str, str]]]:
+    """The signatures in a line. What vLLM logs as information shows a fault only by being the last word.
+
+    Such a line may quote anything: vLLM logs prompts and answers where it is asked to.
+    """
     known = matchers()
     for matcher in (matcher for word in present for matcher in known.get(word, ())):
+        if calm and not (matcher.signature.last or matcher.fault.severity == "info"):
+            continue
         if matcher.pattern is None:
             yield matcher, {}
         elif (match := matcher.pattern.search(text)) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import functools
 import re
 from collections import defaultdict, deque
@@ -27,6 +28,8 @@ _WHOLE = 1 << 20
 _EXCERPT_LINES = 60
 _CROWD = _HITS + 1
 """Lines looked at of many that differ in numbers and identifiers only, at the beginning and at the end."""
+_SAMPLE = 256
+"""Bytes at the beginning that tell how a text is encoded."""
 _FIGURES = b"0123456789abcdef"
 """What numbers and the identifiers of requests are written with."""
 
@@ -94,10 +97,15 @@ class Scanner:
         self._rest = b""
         self._head = b""
         self._owed = 0
+        self._decoder: codecs.IncrementalDecoder | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes. What follows the last end of line waits for the rest of its line."""
+        if not self.found.size:
+            self._decoder = _decoder(chunk)
         self.found.size += len(chunk)
+        if self._decoder is not None:
+            chunk = self._decoder.decode(chunk).encode()
         if self.found.size <= _WHOLE:
             self._head += chunk
         self._rest += chunk
@@ -187,6 +195,16 @@ class Scanner:
             found.failure = record
         elif said.trouble:
             found.troubled = [*found.troubled[-_HITS:], record]
+
+
+def _decoder(begin: bytes) -> codecs.IncrementalDecoder | None:
+    """What makes UTF-8 of a text that Windows redirected into a file: UTF-16, with its mark or without."""
+    wide = begin[1:_SAMPLE:2]
+    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return codecs.getincrementaldecoder("utf-16")(errors="replace")
+    if len(wide) > 1 and 2 * wide.count(0) > len(wide):
+        return codecs.getincrementaldecoder("utf-16-le")(errors="replace")
+    return None
 
 
 def _worth_reading(piece: bytes) -> Iterator[tuple[int, int, int]]:

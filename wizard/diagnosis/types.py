@@ -40,7 +40,7 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False
     """Starting once more, unchanged, is the remedy."""
     manual: bool = False
-    """It costs quality or safety, or is not all there is to do: a person decides, it is never applied unasked."""
+    """It costs quality or safety, or is half of what is to be done: never applied unasked."""
     instructions: tuple[Instruction, ...] = ()
     """How exactly the server is started anew with the change, where its plan is known."""
 
