@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
+    import ssl
+
     import httpx
 
 
@@ -83,7 +85,22 @@ def client(base_url: str, api_key: str | None = None, timeout_s: float = 30.0) -
         headers=headers,
         timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 5.0)),
         trust_env=not is_loopback(base_url),
+        verify=_trusted() if urlsplit(base_url).scheme == "https" else True,
     )
+
+
+def is_distrust(error: BaseException) -> bool:
+    """Whether a connection failed because nobody known here vouches for the server's certificate."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
+
+
+def _trusted() -> ssl.SSLContext:
+    """Authorities that everybody knows, those of this system, and those that ``SSL_CERT_FILE`` names."""
+    import httpx
+
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    return context
 
 
 def server_root(base_url: str) -> str:
