@@ -89,17 +89,26 @@ def client(base_url: str, api_key: str | None = None, timeout_s: float = 30.0) -
     )
 
 
-def _certificates(base_url: str) -> ssl.SSLContext | bool:
-    """What a certificate is judged by: httpx's authorities (True), or none where nothing is encrypted.
+def is_distrust(error: BaseException) -> bool:
+    """Whether a connection failed because nobody known here vouches for the server's certificate."""
+    return "CERTIFICATE_VERIFY_FAILED" in str(error)
 
-    Reading the authorities takes some 40 ms for every client. A context without any refuses every
-    certificate, so nothing could be encrypted unseen.
+
+def _certificates(base_url: str) -> ssl.SSLContext:
+    """Authorities that everybody knows, those of this system, and those that ``SSL_CERT_FILE`` names.
+
+    None of them where nothing is encrypted: reading them takes some 40 ms for every client, and a context
+    without any refuses every certificate, so nothing could be encrypted unseen.
     """
-    if urlsplit(base_url).scheme == "http":
-        import ssl
+    import ssl
 
+    import httpx
+
+    if urlsplit(base_url).scheme != "https":
         return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return True
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    return context
 
 
 def server_root(base_url: str) -> str:

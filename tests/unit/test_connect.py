@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from answering import Answer, answering
 from standin import TOOLS, serving
 
 from wizard import catalog
@@ -81,6 +82,40 @@ def test_a_name_that_is_not_served_is_answered_with_those_that_are(
 ) -> None:
     assert main(["configure", "--print", "--base-url", address, "--model", "coder-8b"]) == 2
     assert "coder-7b" in capfd.readouterr().err
+
+
+def listing(*entries: dict[str, object]) -> dict[str, Answer]:
+    body = json.dumps({"object": "list", "data": [{"owned_by": "vllm", **entry} for entry in entries]})
+    return {"/v1/models": Answer(body), "/version": Answer('{"version": "0.32.0"}')}
+
+
+def test_a_window_nobody_states_can_be_said(capfd: pytest.CaptureFixture[str]) -> None:
+    """A gateway before vLLM drops max_model_len from the list of models."""
+    with answering(listing({"id": "coder"})) as (root, _asked):
+        assert main(["configure", "--print", "--base-url", root]) == 1
+        assert "--context" in capfd.readouterr().err
+        config = written(capfd, "--base-url", root, "--context", "32768")
+    limit = config["provider"]["vllm"]["models"]["coder"]["limit"]  # type: ignore[index]
+    assert limit == {"context": 32768, "input": 28672, "output": 4096}
+
+
+def test_the_window_is_that_of_the_model_that_was_named(capfd: pytest.CaptureFixture[str]) -> None:
+    served = listing({"id": "large", "max_model_len": 131072}, {"id": "little", "max_model_len": 32768})
+    with answering(served) as (root, _asked):
+        config = written(capfd, "--base-url", root, "--model", "little")
+    models = config["provider"]["vllm"]["models"]  # type: ignore[index]
+    assert models["little"]["limit"]["context"] == 32768
+
+
+def test_a_key_file_of_a_windows_editor_is_read(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    key = tmp_path / "key"
+    key.write_bytes("\ufeffsk-sesame-4711\r\n".encode())
+    key.chmod(0o600)
+    with answering(listing({"id": "coder", "max_model_len": 32768})) as (root, asked):
+        config = written(capfd, "--base-url", root, "--api-key-file", str(key))
+    keys = {headers.get("Authorization") for path, headers in asked if path.startswith("/v1")}
+    assert keys == {"Bearer sk-sesame-4711"}
+    assert config["provider"]["vllm"]["options"]["apiKey"] == f"{{file:{key}}}"  # type: ignore[index]
 
 
 def test_smoke_tests_a_server_of_somebody_else(address: str, capfd: pytest.CaptureFixture[str]) -> None:

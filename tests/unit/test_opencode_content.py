@@ -158,6 +158,23 @@ def test_thinking_models() -> None:
             },
             "vllm-3",
         ),
+        # A second server that was given a name with --provider is updated under it, without being told again.
+        (
+            {
+                "vllm": {"options": {"baseURL": "http://a/v1"}},
+                "upstairs": {"options": {"baseURL": "http://127.0.0.1:8000/v1"}},
+            },
+            "upstairs",
+        ),
+        (
+            {
+                "vllm": {"options": {"baseURL": "http://a/v1"}},
+                "openai-box": {"options": {"baseURL": "http://127.0.0.1:8000/v1"}},
+            },
+            "vllm-local",
+        ),
+        ({"mine": {"options": {"baseURL": "http://127.0.0.1:8000/v1"}}}, "vllm"),
+        ("no table", "vllm"),
     ],
 )
 def test_the_users_other_server_keeps_its_name(provider: dict[str, object], expected: str) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
+from pathlib import Path
 
 import pytest
 from answering import Answer, answering
@@ -162,3 +164,69 @@ def test_what_is_no_address_is_refused_with_an_example(address: str) -> None:
 )
 def test_addresses_are_brought_into_one_form(address: str, meant: str) -> None:
     assert normal_url(address) == meant
+
+
+def models(*entries: dict[str, object]) -> dict[str, Answer]:
+    listed = {
+        "object": "list",
+        "data": [{"object": "model", "owned_by": "vllm", **entry} for entry in entries],
+    }
+    return VLLM | {"/v1/models": Answer(json.dumps(listed))}
+
+
+def test_an_adapter_has_the_window_of_its_model() -> None:
+    """vLLM lists LoRA adapters with a parent and without max_model_len."""
+    answers = models(
+        {"id": "base", "max_model_len": 32768}, {"id": "adapter", "parent": "base", "max_model_len": None}
+    )
+    with answering(answers) as (root, _asked):
+        assert probe_server(root, model="adapter").max_model_len == 32768
+
+
+@pytest.mark.parametrize("name", ["co\u202eder", "a\tb", "x" * 201, "coder\x1b[31m"])
+def test_a_name_that_cannot_be_shown_as_it_is_is_refused(name: str) -> None:
+    """Cleaned for the screen it would be another name, which the server does not know."""
+    answers = models({"id": name, "max_model_len": 32768})
+    with answering(answers) as (root, _asked), pytest.raises(ServerError, match="cannot be seen"):
+        probe_server(root)
+
+
+def test_a_certificate_of_the_house_is_told_from_a_dead_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pair = tmp_path / "pair.pem"
+    subprocess.run(
+        [
+            *(
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "rsa:2048",
+                "-nodes",
+                "-days",
+                "1",
+                "-subj",
+                "/CN=localhost",
+            ),
+            *(
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+                "-keyout",
+                str(pair),
+                "-out",
+                str(tmp_path / "cert.pem"),
+            ),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    certificate = (tmp_path / "cert.pem").read_text()
+    pair.write_text(pair.read_text() + certificate)
+    with answering(VLLM, certificate=pair) as (root, _asked):
+        with pytest.raises(ServerError, match="vouches for the certificate") as caught:
+            probe_server(root)
+        assert "SSL_CERT_FILE" in caught.value.hint
+        assert "NODE_EXTRA_CA_CERTS" in caught.value.hint
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert.pem"))
+        assert probe_server(root).served_names == ("tiny", "other")

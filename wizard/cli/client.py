@@ -112,7 +112,11 @@ def configure(
         raise UsageError(_("--globals takes yes, no or ask, not {value}.").format(value=globals))
     start = journey(
         answers,
-        start={"mode": "connect", "base_url": base_url or default_url(answers), "api_key_env": api_key_env},
+        start={
+            "mode": "connect",
+            "base_url": default_url(answers) if base_url is None else base_url,
+            "api_key_env": api_key_env,
+        },
         model={"served_name": model},
         budget={
             "output": output_tokens,

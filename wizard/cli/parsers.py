@@ -51,7 +51,11 @@ def parsers(
     search = _of_text(_read(text), runtime, model) if text is not None else None
     if search is None:
         start = journey(
-            start={"mode": "connect", "base_url": base_url or default_url(None), "api_key_env": api_key_env},
+            start={
+                "mode": "connect",
+                "base_url": default_url(None) if base_url is None else base_url,
+                "api_key_env": api_key_env,
+            },
             runtime={"path": runtime},
             model={"served_name": model},
             serve={"api_key_file": api_key_file},

@@ -181,7 +181,11 @@ def smoke(
 ) -> int:
     """The live tool-call test. 0: passed; 1: failed or inconclusive."""
     start = journey(
-        start={"mode": "connect", "base_url": base_url or default_url(None), "api_key_env": api_key_env},
+        start={
+            "mode": "connect",
+            "base_url": default_url(None) if base_url is None else base_url,
+            "api_key_env": api_key_env,
+        },
         model={"served_name": model},
         serve={"api_key_file": api_key_file},
     )

@@ -190,15 +190,16 @@ def read_back(journey: Journey) -> Journey:
 def limits_of(journey: Journey, opencode_version: str | None = None) -> Limits:
     """opencode's limits for the window the running server states, or for a shorter one the user asked for."""
     server = need(journey.server)
-    if server.max_model_len is None:
+    wished = journey.answers.opencode.context
+    windows = [window for window in (server.max_model_len, wished) if window]
+    if not windows:
         raise RefusedError(
             _("{url} does not state its window.").format(url=server.base_url),
-            _("Is it a vLLM? Its /v1/models names max_model_len."),
+            _("Look up its --max-model-len, and say it: --context N. vLLM itself states it in /v1/models."),
         )
-    wished = journey.answers.opencode.context
     return limits_here(
         journey,
-        min(server.max_model_len, wished or server.max_model_len),
+        min(windows),
         thinks=thinks(journey),
         vllm_version=server.version,
         opencode_version=opencode_version,
@@ -219,7 +220,9 @@ def connect(journey: Journey) -> Journey:
     server = probe_server(url, api_key=key_of(journey.answers))
     wanted = journey.answers.model.served_name or journey.answers.model.id
     if wanted is not None:
-        server = msgspec.structs.replace(server, model=_served_as(wanted, server.served_names))
+        name = _served_as(wanted, server.served_names)
+        if name != server.model:
+            server = probe_server(url, model=name, api_key=key_of(journey.answers))
     return with_figures(msgspec.structs.replace(journey, server=server))
 
 

@@ -58,32 +58,44 @@ def provider_id(wish: str, explicit: bool, document: Mapping[str, object], url: 
 
     With ``explicit`` the user insists, and the block is taken over. Raises UsageError for an impossible id.
     """
-    reserved = opencode_facts().reserved_provider_prefixes
-    if not _PROVIDER.fullmatch(wish) or wish.lower().startswith(reserved):
+    if not _PROVIDER.fullmatch(wish) or _is_reserved(wish):
         raise UsageError(
             _("{name} cannot be the name of the provider.").format(name=inert(wish)),
             _("opencode has its own rules for names that begin with: {prefixes}.").format(
-                prefixes=", ".join(reserved)
+                prefixes=", ".join(opencode_facts().reserved_provider_prefixes)
             ),
         )
     names = [wish, f"{wish}-local", *(f"{wish}-{number}" for number in range(2, 100))]
     if explicit:
         return wish
-    held = {name: get(document, ("provider", name)) for name in names}
-    ours = [name for name in names if held[name] is not MISSING and _same_server(held[name], url)]
-    free = [name for name in names if held[name] is MISSING]
+    blocks = get(document, ("provider",))
+    held = {str(name): block for name, block in blocks.items()} if isinstance(blocks, Mapping) else {}
+    same = [name for name, block in held.items() if _same_server(block, url)]
+    ours = [name for name in names if name in same]
+    if not ours and wish in held:
+        # The server may have been given a name with --provider before; a second block would only confuse.
+        ours = [name for name in same if _base_of(held[name]) is not MISSING and not _is_reserved(name)]
+    free = [name for name in names if name not in held]
     return (ours or free or [wish])[0]
+
+
+def _is_reserved(name: str) -> bool:
+    return name.lower().startswith(opencode_facts().reserved_provider_prefixes)
 
 
 def _same_server(block: object, url: str) -> bool:
     """Whether a provider block points to this server, or to none yet. Loopback has many names."""
     if not isinstance(block, Mapping):
         return False
-    theirs = get(block, ("options", "baseURL"))
-    theirs = get(block, ("api",)) if theirs is MISSING else theirs
+    theirs = _base_of(block)
     if theirs is MISSING:
         return True
     return isinstance(theirs, str) and _server(theirs) == _server(url)
+
+
+def _base_of(block: object) -> object:
+    theirs = get(block, ("options", "baseURL"))
+    return get(block, ("api",)) if theirs is MISSING else theirs
 
 
 def _server(url: str) -> tuple[str, int | None] | None:

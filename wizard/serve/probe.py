@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from wizard.errors import KeyRefusedError, NotVllmError, ServerError, UnknownNameError, UsageError
-from wizard.http import TooLateError, bounded, client, is_loopback, server_root
+from wizard.http import TooLateError, bounded, client, is_distrust, is_loopback, server_root
 from wizard.i18n import _
 from wizard.serve.types import Server
 from wizard.text import one_line
@@ -28,6 +28,8 @@ _Shape = TypeVar("_Shape")
 class _Entry(msgspec.Struct):
     id: str
     owned_by: str = ""
+    parent: str | None = None
+    """The model an adapter belongs to; an adapter has no window of its own."""
     max_model_len: int | None = None
 
 
@@ -77,11 +79,19 @@ def probe_server(
     if model is not None and model not in names:
         raise UnknownNameError(_("served model name"), model, names)
     used = next(entry for entry, name in zip(models, names, strict=True) if model in (None, name))
+    if used.id not in names:
+        raise ServerError(
+            _("{url} serves a model whose name holds characters that cannot be seen: {name}.").format(
+                url=url, name=one_line(used.id, 80)
+            ),
+            _("Start vLLM with another --served-model-name."),
+        )
+    windows = {entry.id: entry.max_model_len for entry in models}
     return Server(
         base_url=url,
         served_names=names,
         model=model or names[0],
-        max_model_len=used.max_model_len,
+        max_model_len=used.max_model_len or windows.get(used.parent or ""),
         version=one_line(answer.version, 60) if answer else None,
         started_by="rehearsal" if answer and answer.rehearsal else "somebody else",
     )
@@ -146,6 +156,14 @@ def _get(http: httpx.Client, url: str, path: str) -> _Reply:
                 body=body,
             )
     except httpx.ConnectError as error:
+        if is_distrust(error):
+            raise ServerError(
+                _("Nobody this machine knows vouches for the certificate of {url}.").format(url=url),
+                _(
+                    "If it is yours, name its authority, or the certificate itself: export "
+                    "SSL_CERT_FILE=FILE for this program, and NODE_EXTRA_CA_CERTS=FILE for opencode."
+                ),
+            ) from error
         raise ServerError(
             _("Nothing answers at {url}: {reason}.").format(url=url, reason=one_line(str(error), 120)),
             _("Is vLLM running, and is this its address and port? It listens only once it is ready.")
@@ -191,7 +209,8 @@ def _refuse(reply: _Reply, url: str, api_key: str | None) -> None:
     if reply.status in (401, 403):
         if api_key is None:
             raise KeyRefusedError(
-                _("{url} asks for an API key.").format(url=url), _("Name the file that holds it.")
+                _("{url} asks for an API key.").format(url=url),
+                _("Name the file that holds it (--api-key-file), or the variable (--api-key-env)."),
             )
         raise KeyRefusedError(
             _("{url} refuses this API key.").format(url=url), _("Use the key vLLM was started with.")

@@ -113,7 +113,8 @@ def read_key(file: str | None) -> str | None:
     if file is None:
         return None
     try:
-        key = paths.expanded(file).read_text(encoding="utf-8").strip()
+        # Editors of Windows put a mark before the text; opencode reads past it as well.
+        key = paths.expanded(file).read_text(encoding="utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(
             _("Cannot read the key file {path}: {reason}.").format(path=file, reason=error),
