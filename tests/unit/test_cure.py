@@ -24,6 +24,7 @@ from wizard.serve import Exited, LogLine, Run, follow, next_free_port
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The stand-in server starts without acting the wait, and scratch folders stay in the test's own."""
     monkeypatch.setattr(serving, "REHEARSAL_PACE_S", 0.0)
+    monkeypatch.setattr(serving, "rehearsed_pace", lambda journey: 4000.0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
 

@@ -63,6 +63,7 @@ def test_what_the_stand_in_writes_is_recognised(
 def test_a_rehearsal_is_cured_by_the_parser_that_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong parser, failed test, search, edit, new start, passed test: the whole way."""
     monkeypatch.setattr(flow_serving, "REHEARSAL_PACE_S", 0.0)
+    monkeypatch.setattr(flow_serving, "rehearsed_pace", lambda _journey: 4000.0)
     cancel = threading.Event()
     journey = Journey(
         answers=Answers(

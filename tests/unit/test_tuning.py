@@ -264,7 +264,7 @@ def test_a_rehearsal_plays_tuning_that_helps_and_tuning_that_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None, kept: bool, why: str
 ) -> None:
     monkeypatch.setattr("wizard.flow.serving.REHEARSAL_PACE_S", 0.0)
-    monkeypatch.setattr("wizard.flow.serving.rehearsed_pace", lambda journey: 600.0 if fault else 80.0)
+    monkeypatch.setattr("wizard.flow.serving.rehearsed_pace", lambda journey: 600.0 if fault else 200.0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     answers = Answers(
         start=flow.StartAnswers(fault=fault),

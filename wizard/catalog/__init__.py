@@ -75,7 +75,7 @@ from wizard.catalog.types import (
     VllmFacts,
     WireFormat,
 )
-from wizard.catalog.version import reached, within
+from wizard.catalog.version import is_version, reached, within
 
 __all__ = [
     "AttentionBackend",
@@ -148,6 +148,7 @@ __all__ = [
     "gpu_by_name",
     "gpus",
     "host_facts",
+    "is_version",
     "leak_markers",
     "memory_facts",
     "model",

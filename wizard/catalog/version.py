@@ -24,6 +24,11 @@ def within(version: str | None, since: str | None, until: str | None) -> bool:
     return (since is None or release >= _parsed(since)) and (until is None or release <= _parsed(until))
 
 
+def is_version(text: str) -> bool:
+    """Whether a text is a version, as Python packages write theirs."""
+    return _release(text) is not None
+
+
 @functools.cache
 def _release(version: str | None) -> Version | None:
     try:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import msgspec
 import typer
-from packaging.version import InvalidVersion, Version
 
+from wizard.catalog import is_version
 from wizard.cli import output
 from wizard.cli.journeys import journey
 from wizard.cli.options import current
@@ -80,18 +80,10 @@ def _with_runtime(wanted: str | None) -> Journey:
     looked = look_at_machine(journey(), thorough=False)
     if wanted is None:
         return find_runtime(looked)
-    if _is_version(wanted) and not Path(wanted).exists():
+    if is_version(wanted) and not Path(wanted).exists():
         return msgspec.structs.replace(looked, runtime=assumed_runtime(wanted))
     named = Journey(answers=Answers(runtime=RuntimeAnswers(path=wanted)), machine=looked.machine)
     return msgspec.structs.replace(looked, runtime=find_runtime(named).runtime)
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 def _document(candidate: Candidate) -> dict[str, object]:

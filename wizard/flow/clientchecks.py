@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass
 
 import msgspec
 
@@ -166,6 +165,9 @@ def _package_check(model: ConfiguredModel, version: str | None) -> Check | None:
 
 def _proxy_check(model: ConfiguredModel) -> Check | None:
     """Whether a proxy stands between opencode and a server that is near; None when none does."""
+    # Loads Python's whole HTTP client: nothing for the start of the wizard.
+    from urllib.request import proxy_bypass
+
     parts = urlsplit(model.base_url)
     names = _SECURE_PROXIES if parts.scheme == "https" else _PROXIES
     proxy = next((name for name in names if os.environ.get(name)), None)

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
-from packaging.version import InvalidVersion, Version
 
 from wizard.budget import Budget, BudgetWarning, make_budget
-from wizard.catalog import model, vllm_facts
+from wizard.catalog import is_version, model, vllm_facts
 from wizard.checkpoint import weight_format
 from wizard.compat import Wishes, attention_rule, choose, choose_best, find_row, matrix, read_config
 from wizard.errors import UsageError
@@ -161,7 +160,7 @@ def _check(question: BudgetQuestion) -> None:
         raise UsageError(
             _("--available-kv-gib and --kv-cache-memory-bytes exclude each other."), _("Give one of them.")
         )
-    if question.vllm_version is not None and not _is_version(question.vllm_version):
+    if question.vllm_version is not None and not is_version(question.vllm_version):
         raise UsageError(
             _("{version} is not a version of vLLM.").format(version=one_line(question.vllm_version) or '""'),
             _("Write it like {version}.").format(version=vllm_facts().newest),
@@ -174,14 +173,6 @@ def _check(question: BudgetQuestion) -> None:
     # Negative is a figure vLLM really prints: what is missing. In bytes it must still be a number.
     if question.available_kv_gib is not None and not math.isfinite(question.available_kv_gib * 2**30):
         raise UsageError(_("--available-kv-gib must be a finite number."))
-
-
-def _is_version(text: str) -> bool:
-    try:
-        Version(text)
-    except InvalidVersion:
-        return False
-    return True
 
 
 _UNITS = {"": 1} | {

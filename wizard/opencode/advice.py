@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from urllib.parse import urlsplit
-from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # not in its stubs
 
 from wizard.catalog import opencode_facts, vllm_facts
 from wizard.i18n import _
@@ -47,6 +46,9 @@ def advice(
 
 def proxy_advice(url: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """A word where opencode would send its requests to this server through a proxy."""
+    # Loads Python's whole HTTP client: nothing for the start of the wizard.
+    from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]  # not in its stubs
+
     proxies = {
         name.lower().removesuffix("_proxy"): value
         for name, value in sorted(environ.items())
