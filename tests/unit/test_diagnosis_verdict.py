@@ -237,7 +237,10 @@ MEMORY = "ValueError: Free memory on device cuda:0 (100.5/121.6 GiB) on startup 
 PICKLE = "Can't pickle <function launcher at 0x7f>: attribute lookup launcher on __main__ failed\n"
 REFUSED = "RuntimeError: Triton Error [CUDA]: operation not permitted\n"
 NCCL = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n"
-XID = "NVRM: Xid (PCI:0000:01:00): 13, pid=7, Graphics SM Warp Exception: Out Of Range Address\n"
+XID = (
+    "(APIServer pid=1) INFO 11-30 10:00:00 [api_server.py:1896] vLLM API server version 0.28.0\n"
+    "NVRM: Xid (PCI:0000:01:00): 13, pid=7, Graphics SM Warp Exception: Out Of Range Address\n"
+)
 
 
 @pytest.mark.parametrize(
