@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
@@ -205,6 +206,29 @@ def test_a_log_that_windows_redirected_into_a_file_is_read(encoding: str) -> Non
         found = diagnose_text(text[at : at + size] for at in range(0, len(text), size))
         assert faults(found) == [("error", "gpu-memory-taken")]
         assert found.bytes == len(text)
+
+
+def test_a_smoke_report_says_what_failed_and_not_what_it_provoked() -> None:
+    """The test asks for a name nobody serves and for more than the window, to see how that is refused."""
+    refused = "HTTP 404 The model `a-name-nobody-serves` does not exist."
+    cut = "HTTP 400 This model's maximum context length is 131072 tokens. However, you requested 131072"
+    checks = [
+        {"id": "wrong-model", "status": "ok", "required": False, "evidence": refused},
+        {"id": "output-limit", "status": "warn", "required": False, "detail": "Refused.", "evidence": cut},
+    ]
+    for indent in (None, 2):
+        passed = diagnose_text(json.dumps({"checks": checks, "verdict": "pass"}, indent=indent))
+        assert (passed.verdict, passed.findings) == ("healthy", ())
+        call = {
+            "id": "tool-call",
+            "status": "fail",
+            "required": True,
+            "detail": "text",
+            "evidence": "<tools>{}",
+        }
+        failed = diagnose_text(json.dumps({"checks": [*checks, call], "verdict": "fail"}, indent=indent))
+        assert [finding.fault for finding in failed.findings] == ["tools-tag"]
+        assert [seen.text[:22] for seen in failed.findings[0].evidence] == ["check failed tool-call"]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
