@@ -24,6 +24,9 @@ from screens.widgets.keybar import KeyBar, key_name, works
 from screens.widgets.modals import ErrorModal, ReadModal
 from screens.widgets.status import Status
 from screens.widgets.stepbar import RehearsalLabel, StepBar
+from wizard import flow
+from wizard.diagnosis import Diagnosis
+from wizard.errors import WizardError
 from wizard.flow import TITLES, Cancelled, Journey, Step
 from wizard.i18n import N_, _
 
@@ -194,6 +197,16 @@ class StepScreen(Screen[Outcome], inherit_bindings=False):
     def action_why(self) -> None:
         """The reasons behind what is shown."""
         self.app.push_screen(ReadModal(_("Why"), self.reasons()))
+
+    def write_report(self, found: Diagnosis, log: str) -> None:
+        """Write a redacted report for somebody who helps, and say where it is."""
+        try:
+            path = flow.write_fault_report(self.journey, found, log)
+        except WizardError as error:
+            self.app.push_screen(ErrorModal(error))
+        else:
+            words = _("Written: {path}. Read it before you send it.").format(path=path)
+            self.app.push_screen(ReadModal(_("Report"), [words]))
 
     def action_help(self) -> None:
         """What this screen is for, the keys that work on it now, and the road it stands on."""

@@ -84,9 +84,7 @@ class CuringScreen(StepScreen, inherit_bindings=False):
     def action_report(self) -> None:
         """Write a redacted report for somebody who helps."""
         if self._failure is not None:
-            path = flow.write_fault_report(self.journey, self._failure.diagnosis, self._failure.log)
-            words = _("Written: {path}. Read it before you send it.").format(path=path)
-            self.app.push_screen(ReadModal(_("Report"), [words]))
+            self.write_report(self._failure.diagnosis, self._failure.log)
 
     def action_evidence(self) -> None:
         """The log around the line that shows the fault."""

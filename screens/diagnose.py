@@ -15,7 +15,7 @@ from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.lookups import look_at_trouble
 from screens.widgets.checklist import item_at, marked
-from screens.widgets.modals import ReadModal, TroubleModal
+from screens.widgets.modals import TroubleModal
 from wizard import flow
 from wizard.errors import WizardError
 from wizard.flow import Journey, Step
@@ -106,10 +106,7 @@ class DiagnoseScreen(StepScreen, inherit_bindings=False):
     def action_report(self) -> None:
         """Write a redacted report for somebody who helps."""
         if self.journey.diagnosis is not None:
-            log = flow.log_named(self.journey)
-            path = flow.write_fault_report(self.journey, self.journey.diagnosis, log)
-            words = _("Written: {path}. Read it before you send it.").format(path=path)
-            self.app.push_screen(ReadModal(_("Report"), [words]))
+            self.write_report(self.journey.diagnosis, flow.log_named(self.journey))
 
     def action_other(self) -> None:
         """Read another file."""

@@ -221,8 +221,7 @@ def diagnose(dialogue: Dialogue, journey: Journey) -> Outcome:
         ("report", _("Write a report for somebody who helps")),
         ("next", _("Finish")),
     ]
-    picked = dialogue.choose(_("And now?"), options, "again")
-    if picked == "report":
+    while (picked := dialogue.choose(_("And now?"), options, "again")) == "report":
         path = flow.write_fault_report(journey, diagnosis, flow.log_named(journey))
         dialogue.say(_("Written: {path}. Read it before you send it.").format(path=path))
     return Outcome(Move.GO if picked == "again" else Move.NEXT, journey)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import journeys
@@ -564,3 +565,19 @@ async def test_the_end_names_what_to_type(
 async def test_launch_is_where_a_planned_journey_stands(opened: Any, still: pytest.MonkeyPatch) -> None:
     async with opened(journeys.at(Step.LAUNCH, worked=False)) as pilot:
         assert isinstance(pilot.app.screen, LaunchScreen)
+
+
+@pytest.mark.parametrize("anywhere", [True, False])
+async def test_a_report_that_cannot_be_written_here_ends_nothing(
+    opened: Any, see: Any, still: pytest.MonkeyPatch, tmp_path: Path, anywhere: bool
+) -> None:
+    """The working folder cannot be written: it goes to another, or a person is told that it went nowhere."""
+    still.chdir("/proc")
+    still.setattr("tempfile.tempdir", str(tmp_path) if anywhere else "/proc/nowhere")
+    broken = msgspec.structs.replace(journeys.at(Step.DIAGNOSE), diagnosis=journeys.DIAGNOSIS)
+    async with opened(broken) as pilot:
+        await pilot.press("p")
+        await see(pilot, "Read it before you send it" if anywhere else "Cannot write")
+        await pilot.press("escape")
+        await see(pilot, "What is broken, and what helps")
+    assert bool(list(tmp_path.glob("vllm-opencode-fault-*.txt"))) == anywhere

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 from pathlib import Path
 
@@ -207,6 +208,29 @@ def test_a_log_that_windows_redirected_into_a_file_is_read(encoding: str) -> Non
         assert found.bytes == len(text)
 
 
+def test_a_smoke_report_says_what_failed_and_not_what_it_provoked() -> None:
+    """The test asks for a name nobody serves and for more than the window, to see how that is refused."""
+    refused = "HTTP 404 The model `a-name-nobody-serves` does not exist."
+    cut = "HTTP 400 This model's maximum context length is 131072 tokens. However, you requested 131072"
+    checks = [
+        {"id": "wrong-model", "status": "ok", "required": False, "evidence": refused},
+        {"id": "output-limit", "status": "warn", "required": False, "detail": "Refused.", "evidence": cut},
+    ]
+    for indent in (None, 2):
+        passed = diagnose_text(json.dumps({"checks": checks, "verdict": "pass"}, indent=indent))
+        assert (passed.verdict, passed.findings) == ("healthy", ())
+        call = {
+            "id": "tool-call",
+            "status": "fail",
+            "required": True,
+            "detail": "text",
+            "evidence": "<tools>{}",
+        }
+        failed = diagnose_text(json.dumps({"checks": [*checks, call], "verdict": "fail"}, indent=indent))
+        assert [finding.fault for finding in failed.findings] == ["tools-tag"]
+        assert [seen.text[:22] for seen in failed.findings[0].evidence] == ["check failed tool-call"]
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nowhere"):
         diagnose_file(tmp_path / "nowhere")
@@ -237,7 +261,10 @@ MEMORY = "ValueError: Free memory on device cuda:0 (100.5/121.6 GiB) on startup 
 PICKLE = "Can't pickle <function launcher at 0x7f>: attribute lookup launcher on __main__ failed\n"
 REFUSED = "RuntimeError: Triton Error [CUDA]: operation not permitted\n"
 NCCL = "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)\n"
-XID = "NVRM: Xid (PCI:0000:01:00): 13, pid=7, Graphics SM Warp Exception: Out Of Range Address\n"
+XID = (
+    "(APIServer pid=1) INFO 11-30 10:00:00 [api_server.py:1896] vLLM API server version 0.28.0\n"
+    "NVRM: Xid (PCI:0000:01:00): 13, pid=7, Graphics SM Warp Exception: Out Of Range Address\n"
+)
 
 
 @pytest.mark.parametrize(

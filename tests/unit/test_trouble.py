@@ -37,6 +37,14 @@ def looking_at(source: str, **start: str) -> Journey:
         ("8000", "port:8000"),
         ("http://10.0.0.5:8000/v1", "server:http://10.0.0.5:8000/v1"),
         ("/var/log/vllm.log", "/var/log/vllm.log"),
+        ("docker logs -f vllm 2>&1", "docker:vllm"),
+        ("sudo docker logs --tail 200 vllm 2>&1 | tail -100", "docker:vllm"),
+        ("journalctl --user -u vllm -f | less", "unit:vllm"),
+        ("tail -f /var/log/vllm.log", "/var/log/vllm.log"),
+        ("tail -n 200 vllm.log", "vllm.log"),
+        ("cat vllm.log | grep Error", "vllm.log"),
+        ("a | b.log", "a | b.log"),
+        ("cat", "cat"),
     ],
 )
 def test_commands_that_print_logs_are_understood(typed: str, named: str) -> None:

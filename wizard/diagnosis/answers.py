@@ -38,6 +38,18 @@ def answer_lines(text: bytes) -> Iterator[Record]:
             yield from _lines(_plain(choices))
 
 
+def verdict_in(text: bytes) -> str | None:
+    """What a smoke report says as a whole, such as "pass"; None for any other text.
+
+    The rest of a report quotes errors that the test provokes on purpose.
+    """
+    stripped = text.strip()
+    document = _decoded(stripped) if stripped.startswith(b"{") else None
+    if not isinstance(document, dict) or not isinstance(document.get("checks"), list):
+        return None
+    return _text(document.get("verdict"))
+
+
 def _decoded(text: bytes) -> Any:
     try:
         return msgspec.json.decode(text)
@@ -99,7 +111,9 @@ def _lines(answer: _Answer) -> Iterator[Record]:
 def _failed_checks(checks: list[Any]) -> Iterator[Record]:
     for check in checks:
         if isinstance(check, dict) and check.get("status") in ("fail", "warn"):
-            said = " ".join(_text(check.get(name)) for name in ("detail", "evidence", "hint"))
+            provoked = check.get("status") == "warn" and not check.get("required")
+            told = ("detail", "hint") if provoked else ("detail", "evidence", "hint")
+            said = " ".join(_text(check.get(name)) for name in told)
             yield _record(f"check {check.get('status')}ed {check.get('id')}: {said}")
 
 

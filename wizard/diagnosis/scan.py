@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from wizard.diagnosis.answers import answer_lines
+from wizard.diagnosis.answers import answer_lines, verdict_in
 from wizard.diagnosis.faultbase import Matcher, log_words
 from wizard.diagnosis.lines import Said, finder, what_it_says
 from wizard.logtext import GOES_ON_LINES, LINE_LIMIT, Record, read_line
@@ -123,6 +123,8 @@ class Scanner:
             self._scan(piece)
             self.found.lines += not piece.endswith(b"\n")
         if self.found.size <= _WHOLE:
+            if (verdict := verdict_in(self._head)) is not None:
+                self.found = _emptied(self.found, served=verdict == "pass")
             for record in answer_lines(self._head):
                 self._read(record)
         return self.found
@@ -195,6 +197,17 @@ class Scanner:
             found.failure = record
         elif said.trouble:
             found.troubled = [*found.troubled[-_HITS:], record]
+
+
+def _emptied(found: Scan, *, served: bool) -> Scan:
+    """The scan of a text whose single lines mean nothing."""
+    return Scan(
+        lines=found.lines,
+        size=found.size,
+        tail=found.tail,
+        tail_number=found.tail_number,
+        serving=found.lines if served else 0,
+    )
 
 
 def _decoder(begin: bytes) -> codecs.IncrementalDecoder | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 import time
 from pathlib import Path
 
 from wizard import report
 from wizard.diagnosis import Diagnosis
+from wizard.errors import UsageError
 from wizard.flow.journey import Journey
 from wizard.i18n import _
 from wizard.paths import write_atomic
@@ -40,9 +42,9 @@ def log_around(log: str, line: int | None, around: int = _AFTER) -> tuple[str, .
 def write_fault_report(journey: Journey, found: Diagnosis, log: str = "", file: Path | None = None) -> Path:
     """Write what somebody who helps needs: machine, plan, findings, attempts, the end of the log; redacted.
 
-    Returns where it is. Raises UsageError when the file cannot be written.
+    Returns where it is: ``file``, else one in the working folder, or where that cannot be written in the
+    folder for temporary files. Raises UsageError when no place can be written.
     """
-    target = file or Path(time.strftime("vllm-opencode-fault-%Y%m%d-%H%M%S.txt"))
     plan = document(journey.plan) if journey.plan is not None else {}
     parts = {
         _("Machine"): journey.machine,
@@ -56,7 +58,18 @@ def write_fault_report(journey: Journey, found: Diagnosis, log: str = "", file: 
             lines += [title, *report.listed(content), ""]
     if log:
         lines += [_("The end of the log"), *log_around(log, None, _TAIL_LINES // 2)]
-    write_atomic(target, (report.redact("\n".join(lines)) + "\n").encode())
+    content = (report.redact("\n".join(lines)) + "\n").encode()
+    here = Path(time.strftime("vllm-opencode-fault-%Y%m%d-%H%M%S.txt"))
+    try:
+        return _written(file or here, content)
+    except UsageError:
+        if file is not None:
+            raise
+        return _written(Path(tempfile.gettempdir()) / here, content)
+
+
+def _written(target: Path, content: bytes) -> Path:
+    write_atomic(target, content)
     return target.absolute()
 
 

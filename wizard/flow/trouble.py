@@ -39,11 +39,14 @@ _TYPED = (
     (re.compile(rf"^(?:sudo )?docker (?:container )?logs {_OPTIONS}(\S+)$"), "docker:{}"),
     (re.compile(rf"^(?:sudo )?podman (?:container )?logs {_OPTIONS}(\S+)$"), "podman:{}"),
     (re.compile(r"^(?:sudo )?journalctl (?:-\S+ )*?(?:-u|--unit)[ =]?(\S+)(?: .*)?$"), "unit:{}"),
+    (re.compile(r"^(?:sudo )?(?:tail|cat|less|zcat|head) (?:-\S+ (?:\d+ )?)*([^\s-]\S*)$"), "{}"),
     (re.compile(r"^:(\d+)$"), "port:{}"),
     (re.compile(r"^(\d{2,5})$"), "port:{}"),
     (re.compile(r"^(https?://\S+)$"), "server:{}"),
 )
 """How people write a source, and what it is called here."""
+_SHELL = re.compile(r"(?<=\S) (?:2>&1|&>|>|\|).*$")
+"""What a shell would do with the output of a command."""
 
 
 def examine_trouble(journey: Journey, cancel: threading.Event | None = None) -> Journey:
@@ -65,7 +68,7 @@ def examine_trouble(journey: Journey, cancel: threading.Event | None = None) -> 
 
 def named_source(text: str) -> str:
     """What a person typed as the name of a source: commands that print logs are understood too."""
-    typed = " ".join(text.split())
+    typed = _SHELL.sub("", " ".join(text.split()))
     for pattern, name in _TYPED:
         if match := pattern.match(typed):
             return name.format(match[1])
