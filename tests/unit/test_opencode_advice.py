@@ -10,7 +10,7 @@ import pytest
 
 from wizard.budget import limits
 from wizard.opencode import ConfigRequest, plan_change, target_file
-from wizard.opencode.advice import proxy_advice
+from wizard.opencode.advice import certificate_advice, proxy_advice
 
 REQUEST = ConfigRequest(
     provider_name="Local vLLM",
@@ -45,6 +45,22 @@ def test_a_proxy_in_the_way(environ: dict[str, str], through: bool) -> None:
     if through:
         listed = environ.get("NO_PROXY", "")
         assert said[0].endswith(f"NO_PROXY={listed},gpu1" if listed else "NO_PROXY=gpu1")
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "said"),
+    [
+        ("https://gpu1/v1", {"SSL_CERT_FILE": "/etc/house.pem"}, True),
+        ("https://gpu1/v1", {"SSL_CERT_FILE": "/a", "NODE_EXTRA_CA_CERTS": "/a"}, False),
+        ("https://gpu1/v1", {}, False),
+        ("http://gpu1/v1", {"SSL_CERT_FILE": "/a"}, False),
+    ],
+)
+def test_a_certificate_that_only_this_program_trusts(url: str, environ: dict[str, str], said: bool) -> None:
+    """opencode 1.18.33 answered "self signed certificate" until NODE_EXTRA_CA_CERTS named the file."""
+    told = certificate_advice(url, environ)
+    assert bool(told) is said
+    assert not said or told[0].endswith("NODE_EXTRA_CA_CERTS=/etc/house.pem")
 
 
 def test_older_than_anything_known(own_home: Path) -> None:

@@ -116,6 +116,14 @@ def test_undo_takes_everything_back(home: Path) -> None:
     assert kept == ()
     assert not (home / STARTER).exists()
     assert not (home / LOCK).exists()
+    assert not (home / MARK).parent.exists()
+
+
+def test_undo_leaves_a_folder_somebody_put_more_into(home: Path) -> None:
+    save_progress(Journey(change=write_change(plan(home))), finished=True)
+    (home / MARK).with_name("theirs").mkdir()
+    assert undo()[1] == ()
+    assert [entry.name for entry in (home / MARK).parent.iterdir()] == ["theirs"]
 
 
 def test_undo_leaves_a_configuration_that_was_right_already(home: Path) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import fcntl
 import os
 import shutil
 import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -405,6 +407,59 @@ def test_a_read_only_file_system(home: Path) -> None:
         with pytest.raises(RefusedError, match="Read-only file system"):
             write_change(plan(home, path=folder / "new" / "x.json"), day=DAY)
         assert names(folder) == ["opencode.jsonc"]
+
+
+def test_wizards_that_write_at_once_lose_nothing_of_each_other(home: Path) -> None:
+    """Each plans and writes until it gets through: in the end every server is in the file."""
+    config(home, MINE)
+    refusals: list[str] = []
+
+    def write(number: int) -> None:
+        mine = msgspec.structs.replace(
+            REQUEST,
+            provider=f"server-{number}",
+            provider_explicit=True,
+            base_url=f"http://127.0.0.1:{8000 + number}/v1",
+        )
+        while True:
+            try:
+                write_change(plan(home, mine), day=DAY)
+            except RefusedError as error:
+                refusals.append(error.message)
+            else:
+                return
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(8)))
+    text = config(home).read_text()
+    assert "// Anna's" in text
+    assert set(parse(text)["provider"]) == {"anthropic", *(f"server-{number}" for number in range(8))}  # type: ignore[index, call-overload, arg-type]
+    assert all("by somebody else" in text or "Another wizard" in text for text in refusals)
+    backups = [entry for entry in names(config(home).parent) if entry.endswith(".bak")]
+    assert len(backups) == 8
+    assert not [entry for entry in names(config(home).parent) if entry.endswith(".tmp")]
+
+
+def test_a_second_wizard_is_told_that_another_one_writes(home: Path) -> None:
+    path = config(home, MINE)
+    planned = plan(home)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(RefusedError, match="Another wizard"):
+            write_change(planned, day=DAY)
+        assert names(path.parent) == ["opencode.jsonc"]
+    finally:
+        os.close(folder)
+    assert write_change(planned, day=DAY).written
+
+
+def test_a_file_of_fifty_megabytes_is_refused_at_once(home: Path) -> None:
+    path = config(home, MINE)
+    with path.open("a") as file:
+        file.truncate(50 << 20)
+    with pytest.raises(RefusedError, match="too long for a configuration: 50 MiB"):
+        plan(home)
 
 
 def test_every_refusal_is_one_of_ours(home: Path) -> None:

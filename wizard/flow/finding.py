@@ -83,7 +83,9 @@ def parser_edit(journey: Journey, search: ParserSearch) -> PlanEdit | None:
     wanted: dict[str, str | None] = {}
     unset: tuple[str, ...] = ()
     if search.best is not None and not _fits(plan.flag(TOOL_FLAG), search.candidates):
-        wanted |= {TOOL_FLAG: search.best, AUTO_FLAG: None}
+        wanted[TOOL_FLAG] = search.best
+        if AUTO_FLAG not in (option.flag for option in plan.options):
+            wanted[AUTO_FLAG] = None
     thinking = plan.flag(REASONING_FLAG)
     if search.reasoning and not _fits(thinking, search.reasoning):
         if search.reasoning_best is not None:

@@ -65,6 +65,18 @@ def proxy_advice(url: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
+def certificate_advice(url: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A word where the server's certificate is vouched for by a file that opencode does not look at."""
+    file = environ.get("SSL_CERT_FILE")
+    if not file or environ.get("NODE_EXTRA_CA_CERTS") or urlsplit(url).scheme != "https":
+        return ()
+    return (
+        _("opencode knows no certificates of SSL_CERT_FILE: start it with NODE_EXTRA_CA_CERTS={file}").format(
+            file=inert(file)
+        ),
+    )
+
+
 def unknown_key_advice(keys: tuple[str, ...], version: str | None) -> tuple[str, ...]:
     """Keys of the user at which an older opencode does not even start; newer ones pass over them."""
     last = opencode_facts().unknown_keys_refused_until

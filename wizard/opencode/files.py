@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +18,28 @@ from wizard.i18n import _
 Owner = tuple[int, int]
 """User and group id."""
 
+_LARGEST = 2 << 20
+"""Bytes: no settings of a person are longer, and what is would be looked through for minutes."""
+
 
 def read_bytes(path: Path) -> bytes | None:
     """The content of a regular file, None when there is none (a dangling link counts as none).
 
-    Raises RefusedError for anything else: a device or a pipe would block, a folder is no file.
+    Raises RefusedError for anything else: a device or a pipe would block, a folder is no file; and for a file
+    that is too long to be a configuration.
     """
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise RefusedError(
                 _("{path} is not a regular file.").format(path=path), _("Name the configuration file itself.")
+            )
+        if found.st_size > _LARGEST:
+            raise RefusedError(
+                _("{path} is too long for a configuration: {size} MiB.").format(
+                    path=path, size=found.st_size >> 20
+                ),
+                _("Look at what is in it; nothing was written."),
             )
         return path.read_bytes()
     except FileNotFoundError:
@@ -62,11 +75,12 @@ def replace_file(path: Path, data: bytes, *, before: bytes | None, mode: int, ow
     A symbolic link stays one and its target is replaced. Mode, owner, group and extended attributes of an
     existing file are kept; a new one gets ``mode`` and ``owner`` (None: whoever runs the wizard), and so do
     folders made for it. Raises RefusedError when the file is no longer ``before``, belongs to somebody else,
-    is marked read-only, or cannot be written; nothing is left behind then.
+    is marked read-only, or cannot be written; nothing is left behind then. Of two wizards that write into one
+    folder at once, the second is refused.
     """
     real = Path(os.path.realpath(path))
     kept = permitted(path, owner)
-    with _writing(path), _folders(real.parent, owner):
+    with _writing(path), _folders(real.parent, owner), _alone_in(real.parent):
         handle, name = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.", suffix=".tmp")
         temporary = Path(name)
         try:
@@ -200,6 +214,34 @@ def _folders(folder: Path, owner: Owner | None) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 place.rmdir()
         raise
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """No other wizard replaces a file of this folder meanwhile, where the file system can tell.
+
+    Other programs know nothing of this lock: for them the content is compared at the last moment.
+    """
+    if sys.platform == "win32" or not os.access(folder, os.R_OK):
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RefusedError(
+                _("Another wizard writes into {folder} right now.").format(folder=folder),
+                _("Let it finish, then look at the difference again; nothing was written."),
+            ) from error
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.EBADF):
+                raise
+        yield
+    finally:
+        os.close(handle)
 
 
 def _fill(handle: int, data: bytes) -> None:

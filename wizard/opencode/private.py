@@ -29,6 +29,8 @@ from wizard.text import inert
 WEB_TOOLS = ("webfetch", "websearch")
 _HOUSE_SUFFIXES = (".local", ".lan", ".home", ".internal", ".home.arpa", ".localdomain")
 _MARK = "made by vllm-opencode"
+FOLDER_MARK = ".vllm-opencode"
+"""The one file in a folder that was made for it."""
 
 
 def private_settings(
@@ -218,7 +220,7 @@ def _locked(folder: Path, version: str | None) -> Iterator[SideFile]:
         mode=0o644,
     )
     yield SideFile(
-        path=str(folder / "node_modules" / ".vllm-opencode"),
+        path=str(folder / "node_modules" / FOLDER_MARK),
         purpose=purpose,
         data=f"This folder was {_MARK}: with it, opencode installs nothing here.\n".encode(),
         mode=0o644,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -12,7 +13,7 @@ import msgspec
 
 from wizard.errors import RefusedError
 from wizard.i18n import _
-from wizard.opencode.advice import proxy_advice, unknown_key_advice
+from wizard.opencode.advice import certificate_advice, proxy_advice, unknown_key_advice
 from wizard.opencode.content import Content, content
 from wizard.opencode.files import (
     Owner,
@@ -30,7 +31,7 @@ from wizard.opencode.keys import check_key_file
 from wizard.opencode.locate import home, start_folder
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
-from wizard.opencode.private import contacts, side_files, starter
+from wizard.opencode.private import FOLDER_MARK, contacts, side_files, starter
 from wizard.opencode.schema import check_schema
 from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, SideFile, Target
 from wizard.opencode.why import reasons
@@ -67,11 +68,13 @@ def plan_change(
             _("Nothing was written."),
         )
     start = start_folder(target.scope, target.path) or cwd
+    variables = os.environ if environ is None else environ
     warnings = (
         *planned.warnings,
         *check_key_file(request.api_key_file, home(environ)),
         *_about_place(request, target, environ, start),
-        *proxy_advice(request.base_url, os.environ if environ is None else environ),
+        *proxy_advice(request.base_url, variables),
+        *certificate_advice(request.base_url, variables),
         *report.warnings,
         *unknown_key_advice(report.unknown, request.opencode_version),
     )
@@ -120,7 +123,8 @@ def write_change(change: OpencodeChange, *, day: datetime.date | None = None) ->
     except BaseException:
         for file in laid:
             if file.before is None:
-                Path(file.path).unlink(missing_ok=True)
+                with contextlib.suppress(RefusedError):
+                    _forget(Path(file.path))
         raise
     return msgspec.structs.replace(change, beside=tuple(laid))
 
@@ -165,13 +169,22 @@ def undo_change(path: str | Path, backup: str | Path | None, sha256_after: str) 
             "" if backup is None else _("The file as it was before is {backup}").format(backup=backup),
         )
     if backup is None:
-        delete_file(Path(os.path.realpath(path)))
+        _forget(Path(os.path.realpath(path)))
         return
     kept = read_bytes(Path(backup))
     if kept is None:
         raise RefusedError(_("The backup {backup} is not there any more.").format(backup=backup))
     replace_file(path, kept, before=now, mode=0o600, owner=None)
     delete_file(Path(backup))
+
+
+def _forget(path: Path) -> None:
+    """Remove a file the wizard made, and a folder that was made for it alone. Raises RefusedError."""
+    delete_file(path)
+    if path.name == FOLDER_MARK:
+        # Somebody may have put more into it since.
+        with contextlib.suppress(OSError):
+            path.parent.rmdir()
 
 
 def _planned(request: ConfigRequest, path: Path, text: str) -> tuple[Content, str]:

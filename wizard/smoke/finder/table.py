@@ -31,7 +31,7 @@ def too_new(found: CallFormat | WireFormat | None, family: str, known: Collectio
 
 
 def _fitting(name: str) -> Candidate:
-    text = _("By the table it reads this form; nothing was tried.")
+    text = _("Reads this form by the table; not tried.")
     return Candidate(parser=name, extracted=True, ok=True, exact=True, clean=True, detail=text)
 
 
