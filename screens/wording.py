@@ -26,6 +26,8 @@ MACHINE_WIDTH = 56
 FEW_GPUS = 3
 """Up to this number each GPU has two lines of its own."""
 BAR_WIDTH = 24
+_TAKEN_BELOW = 0.9
+"""Share of a GPU's memory; vLLM asks for about as much and does not start with less free."""
 
 _STATUS = {"ok": N_("OK"), "warn": N_("WARN"), "fail": N_("FAIL"), "skip": N_("SKIP"), "no": N_("NO")}
 
@@ -78,7 +80,9 @@ def gpu_lines(machine: Machine, planned: tuple[int, ...] = ()) -> list[str]:
         return [line for pair in pairs for line in pair]
     groups: dict[tuple[object, ...], tuple[Gpu, ...]] = {}
     for gpu in machine.gpus:
-        alike = (gpu.name, gpu.memory_mib, gpu.usable, _island(gpu, machine), gpu.index in planned)
+        # A GPU that somebody uses stands on a line of its own, with what it has left.
+        left = gpu.memory_free_mib if _taken(gpu) else None
+        alike = (gpu.name, gpu.memory_mib, gpu.usable, _island(gpu, machine), gpu.index in planned, left)
         groups[alike] = (*groups.get(alike, ()), gpu)
     return [_gpu_line(gpus, machine, planned) for gpus in groups.values()]
 
@@ -91,11 +95,13 @@ def _gpu_line(gpus: tuple[Gpu, ...], machine: Machine, planned: tuple[int, ...])
         size = _("memory unknown")
     elif gpu.unified:
         size = _("shared {size}").format(size=size)
+    elif len(machine.gpus) > FEW_GPUS and _taken(gpu):
+        size = _("{size}, {free} free").format(size=size, free=gib(gpu.memory_free_mib / 1024))
     words = [f"GPU {numbers(tuple(each.index for each in gpus))}  {gpu.name}"]
     words += [f"cc {gpu.compute_capability or '?'}", size]
     if len(gpus) == 1 and gpu.bandwidth_gbs is not None:
         words.append(f"{gpu.bandwidth_gbs:.0f} GB/s{letter('table')}")
-    if len(machine.gpus) > FEW_GPUS:
+    if len(machine.gpus) > FEW_GPUS and not _taken(gpu):
         words.append(" ".join(badges(gpu.capability)))
     island = _island(gpu, machine)
     if island is not None:
@@ -103,6 +109,11 @@ def _gpu_line(gpus: tuple[Gpu, ...], machine: Machine, planned: tuple[int, ...])
     if gpu.index in planned:
         words.append(_("in the plan"))
     return "  ".join(words)
+
+
+def _taken(gpu: Gpu) -> bool:
+    """Whether a GPU has less free than vLLM takes of it when nobody says how much."""
+    return gpu.memory_free_mib < _TAKEN_BELOW * gpu.memory_mib
 
 
 def numbers(indices: tuple[int, ...]) -> str:

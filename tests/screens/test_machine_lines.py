@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from screens import wording
@@ -18,6 +19,18 @@ def test_ten_gpus_are_three_lines_one_an_island() -> None:
 def test_the_group_of_the_plan_is_marked() -> None:
     lines = wording.gpu_lines(load_machine("v100x10"), planned=(4, 5, 8, 9))
     assert [line.endswith("in the plan") for line in lines] == [False, True, False]
+
+
+def test_a_gpu_that_somebody_uses_stands_apart_with_what_it_has_left() -> None:
+    machine = load_machine("hgx-h100x8")
+    # 81,559 MiB in all, as nvidia-smi lists it with 60 GiB in use.
+    busy = msgspec.structs.replace(machine.gpus[5], memory_free_mib=20 * 1024)
+    gpus = tuple(busy if gpu.index == 5 else gpu for gpu in machine.gpus)
+    lines = wording.gpu_lines(msgspec.structs.replace(machine, gpus=gpus))
+    assert [line.split("  ")[0] for line in lines] == ["GPU 0-4,6,7", "GPU 5"]
+    assert "20.0 free" in lines[1]
+    assert "free" not in lines[0]
+    assert all(len(line) <= 78 for line in lines)
 
 
 def test_one_gpu_shows_its_memory_as_a_bar_and_its_formats() -> None:

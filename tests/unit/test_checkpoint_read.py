@@ -79,7 +79,8 @@ def test_the_index_beats_the_files_and_ten_thousand_shards_are_no_trouble(tmp_pa
         (folder / name).touch()
     found = read(folder)
     assert (found.weights_gib, found.weights_origin) == (5.0, "measured")
-    assert any("10 of its 10000" in note for note in found.notes)
+    assert found.missing.startswith("10 of its 10000")
+    assert "model-09990-of-10000.safetensors" in found.missing
 
 
 def test_the_same_weights_in_two_layouts_count_once(tmp_path: Path) -> None:
@@ -377,3 +378,13 @@ def test_a_hub_that_does_not_answer_in_time_falls_back_to_what_the_cache_has(
     found = read_checkpoint(REPO, deadline_s=0.2)
     assert found.place == "cache"
     assert any("0 seconds" in note or "could not be asked" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("file", "said"), [("adapter_config.json", "--lora-modules"), ("model-Q4_K_M.gguf", "safetensors")]
+)
+def test_what_is_no_checkpoint_is_told_for_what_it_is(tmp_path: Path, file: str, said: str) -> None:
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path)
+    assert said in caught.value.hint

@@ -274,6 +274,28 @@ def test_a_parser_that_is_only_likely_says_so_and_one_that_is_named_is_not_doubt
     assert not any(reason.code in ("parser-likely", "parser-derived") for reason in named.reasons)
 
 
+def test_a_folder_without_one_of_its_weight_files_is_refused(tmp_path: Path) -> None:
+    folder = qwen3_8b(tmp_path)
+    shards = [f"model-0000{number}-of-00004.safetensors" for number in range(1, 5)]
+    index = {"weight_map": {f"layer.{number}": name for number, name in enumerate(shards)}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for name in shards[:3]:
+        (folder / name).touch()
+    choice = choose_checkpoint("mine", load_machine("h200"), assumed_runtime(), Wishes(path=str(folder)))
+    (refused,) = (reason for reason in choice.reasons if reason.refuses)
+    assert refused.code == "weights-missing"
+    assert refused.text == "1 of its 4 weight files is not here: model-00004-of-00004.safetensors."
+
+
+def test_a_weight_format_nobody_here_knows_is_doubted(tmp_path: Path) -> None:
+    folder = qwen3_8b(tmp_path)
+    strange = {**QWEN3_8B, "quantization_config": {"quant_method": "exl3", "bits": 3.5}}
+    (folder / "config.json").write_text(json.dumps(strange))
+    choice = choose_checkpoint("mine", load_machine("h200"), assumed_runtime(), Wishes(path=str(folder)))
+    assert [reason.code for reason in choice.reasons if reason.doubts] == ["format-unknown"]
+    assert any("exl3" in reason.text for reason in choice.reasons)
+
+
 def test_a_hub_id_that_cannot_be_looked_up_is_taken_at_its_word_once_its_parser_is_named() -> None:
     machine, runtime = load_machine("h200"), assumed_runtime()
     with pytest.raises(RefusedError, match="offline"):

@@ -31,6 +31,7 @@ NOT_SHOWN = {
     "half-precision-unstable",
     "no-parser",
     "orin-needs-own-build",
+    "weights-missing",
 }
 # Versions that rules speak of and that no recorded machine would be offered.
 EARLIER = (
@@ -211,6 +212,18 @@ def test_what_only_models_of_ones_own_show(overlay: Path, model: str, rule: str)
     now = next(row for row in rows_of(load_machine("t4")) if row.model == model)
     assert now.verdict != "no"
     assert now.reasons == tuple(reason for reason in row.reasons if reason.code != rule)
+
+
+# vLLM 0.32.0 vllm/model_executor/models: classes with IsHybrid, by the beginnings of the catalogue's ids.
+LINEAR = ("qwen3.5", "qwen3.6", "qwen3-next", "qwen3-coder-next", "nemotron-3", "kimi-linear", "ling-3.0-")
+
+
+def test_linear_attention_is_doubted_on_volta_whether_its_shape_is_known_or_not() -> None:
+    rows = [row for row in usual_rows("v100x10") if row.model.startswith(LINEAR)]
+    assert {row.max_context is None for row in rows if row.verdict == "warn"} == {True, False}
+    for row in rows:
+        cited = "linear-attention-on-volta" in {reason.code for reason in row.reasons}
+        assert cited or row.verdict == "no", row.checkpoint
 
 
 def test_volta_gets_what_volta_runs() -> None:

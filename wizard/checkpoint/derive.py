@@ -9,7 +9,7 @@ from wizard.checkpoint import files as small
 from wizard.checkpoint.files import Files
 from wizard.checkpoint.quantization import known_format, stored_format
 from wizard.checkpoint.types import Checkpoint
-from wizard.i18n import _
+from wizard.i18n import _, ngettext
 from wizard.memory import weights_gib
 from wizard.text import inert, one_line
 
@@ -29,7 +29,8 @@ def derive(files: Files) -> Checkpoint:
     if not format_id:
         said = one_line(" ".join(stored.methods), 80) or _("nothing")
         notes.append(_("Its weight format is not known here: config.json says {name}.").format(name=said))
-    gib, origin = _weights(files, config, format_id, notes)
+    shards = _shards(files)
+    gib, origin = _weights(files, config, format_id, not shards.issubset(files.sizes), notes)
     if gib is not None and entry is not None and entry.halved:
         gib, origin = gib / 2, "computed"
     return Checkpoint(
@@ -47,6 +48,7 @@ def derive(files: Files) -> Checkpoint:
         tokens=dict(_tokens(tokenizer)),
         marks=tuple(entry.file for entry in checkpoint_facts().no_template if entry.file in files.sizes),
         notes=tuple(notes),
+        missing=_missing(shards, files),
     )
 
 
@@ -55,26 +57,31 @@ def _architecture(config: Mapping[str, object]) -> str:
     return _text(named[0]) if isinstance(named, list) and named else ""
 
 
+def _shards(files: Files) -> set[str]:
+    """The weight files that the index names."""
+    mapped = files.table(small.INDEX).get("weight_map")
+    return {part for part in mapped.values() if isinstance(part, str)} if isinstance(mapped, dict) else set()
+
+
+def _missing(shards: set[str], files: Files) -> str:
+    missing = sorted(shards.difference(files.sizes))
+    if not missing:
+        return ""
+    return ngettext(
+        "{missing} of its {total} weight files is not here: {name}.",
+        "{missing} of its {total} weight files are not here; the first is {name}.",
+        len(missing),
+    ).format(missing=len(missing), total=len(shards), name=one_line(missing[0], 80))
+
+
 def _weights(
-    files: Files, config: Mapping[str, object], format_id: str, notes: list[str]
+    files: Files, config: Mapping[str, object], format_id: str, missing: bool, notes: list[str]
 ) -> tuple[float | None, Origin]:
     """GiB on disk: what the index says, else the files themselves, else counted from the architecture."""
-    index = files.table(small.INDEX)
     found = files.weights()
-    mapped = index.get("weight_map")
-    shards = (
-        {part for part in mapped.values() if isinstance(part, str)} if isinstance(mapped, dict) else set()
-    )
-    missing = shards - set(files.sizes)
-    if missing:
-        notes.append(
-            _("{missing} of its {total} weight files are not here.").format(
-                missing=len(missing), total=len(shards)
-            )
-        )
-    elif not found:
+    if not found and not missing:
         notes.append(_("No weights that vLLM loads are here."))
-    metadata = index.get("metadata")
+    metadata = files.table(small.INDEX).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     if 0 < (size := _number(total, 0.0)) < _ABSURD:
         return size / _GIB, "measured"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -118,11 +118,29 @@ def folder_files(name: str, place: Place, folder: Path, notes: tuple[str, ...] =
             _("A checkpoint is a folder that holds config.json and the weights."),
         ) from error
     if CONFIG not in sizes:
-        raise UsageError(
-            _("{folder} holds no config.json.").format(folder=one_line(str(folder))),
-            _("A checkpoint is a folder that holds config.json and the weights."),
-        )
+        raise _no_checkpoint(one_line(str(folder)), sizes)
     return Files(name=name, place=place, folder=folder, sizes=sizes, notes=notes)
+
+
+def _no_checkpoint(folder: str, names: Collection[str]) -> UsageError:
+    """What a folder without config.json is instead."""
+    if "adapter_config.json" in names:
+        return UsageError(
+            _("{folder} holds an adapter (LoRA), which is no model by itself.").format(folder=folder),
+            _(
+                "Name the model it was made for, and the adapter in [serve] extra_args: "
+                "--enable-lora, --lora-modules NAME=FOLDER."
+            ),
+        )
+    if any(name.endswith(".gguf") for name in names):
+        return UsageError(
+            _("{folder} holds GGUF files and no config.json.").format(folder=folder),
+            _("vLLM serves the layout of Hugging Face transformers: take the model's safetensors files."),
+        )
+    return UsageError(
+        _("{folder} holds no config.json.").format(folder=folder),
+        _("A checkpoint is a folder that holds config.json and the weights."),
+    )
 
 
 def _whole(digits: str) -> float:

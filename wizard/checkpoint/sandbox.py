@@ -56,7 +56,7 @@ def _render(template: Any, variables: dict[str, Any]) -> dict[str, str]:
 
 
 def _failure(error: Exception) -> dict[str, str]:
-    return {"error": f"{type(error).__name__}: {error}"[:400]}
+    return {"error": f"{type(error).__name__}: {error}".removesuffix(": ")[:400]}
 
 
 def _environment() -> Any:

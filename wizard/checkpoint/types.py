@@ -39,6 +39,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Files without which vLLM would handle it differently, such as a tokenizer of another kind."""
     notes: tuple[str, ...] = ()
     """What could not be read, or is not what it seems; whole sentences."""
+    missing: str = ""
+    """Which of the weight files that its index names are not there, a whole sentence; empty: none."""
 
 
 class ParserGuess(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -52,7 +52,7 @@ def choose_checkpoint(
         reasons.append(Reason(code="not-read", text=error.message, source="hub"))
     guess = None
     if found is not None:
-        reasons += [Reason(code="checkpoint-note", text=note, source="checkpoint") for note in found.notes]
+        reasons += _told_by(found)
         if "auto" in (wishes.parser, wishes.reasoning_parser):
             guess = detect_parsers(
                 found,
@@ -86,6 +86,20 @@ def choose_checkpoint(
     )
     own = settings or EngineSettings(vllm_version=runtime.version or vllm_facts().newest)
     return _placed(choice, found, machine, runtime, own, gpu_groups(machine, allowed))
+
+
+def _told_by(found: Checkpoint) -> Iterator[Reason]:
+    """What its files say besides; a folder that lacks weight files is not completed by anybody."""
+    source = _("its own files")
+    for note in found.notes:
+        yield Reason(code="checkpoint-note", text=note, source=source)
+    if found.missing:
+        lost = found.place == "folder"
+        reason = Reason(code="weights-missing", text=found.missing, source=source, refuses=lost)
+        yield from in_force((reason,))
+    if not found.quantization:
+        text = _("Whether vLLM reads its weight format, and whether this GPU runs it, is not known here.")
+        yield Reason(code="format-unknown", text=text, source=source, doubts=True)
 
 
 def _placed(
@@ -178,7 +192,7 @@ def _parsers_found(name: str, guess: ParserGuess, wishes: Wishes) -> list[Reason
             reasons.append(Reason(code="parser-derived", text=guess.why, source=guess.source))
         else:
             text = _("{why} That is likely, not sure: the smoke test will tell.").format(why=guess.why)
-            reasons.append(Reason(code="parser-likely", text=text, source=guess.source))
+            reasons.append(Reason(code="parser-likely", text=text, source=guess.source, doubts=True))
     if wishes.reasoning_parser == "auto" and guess.reasoning_parser is not None:
         text = _("It thinks before it answers, in the form that {parser} reads.")
         text = text.format(parser=guess.reasoning_parser)

@@ -68,8 +68,8 @@ _TEXTS = {
     "card-nouveau": (
         N_("An NVIDIA card is there, but the free driver nouveau drives it, which cannot compute."),
         N_(
-            "Install NVIDIA's driver, keep nouveau away (blacklist it in /etc/modprobe.d and rebuild the "
-            "initramfs), and restart. Proof: lspci -k -d 10de:"
+            "Keep nouveau away: blacklist it in /etc/modprobe.d, rebuild the initramfs, and restart with "
+            "NVIDIA's driver installed."
         ),
     ),
     "card-passed-through": (

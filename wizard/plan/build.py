@@ -26,6 +26,11 @@ _TOLD = {
     "weight-only": "quantization",
     "attention": "attention",
     "checkpoint-note": "checkpoint",
+    "weights-missing": "checkpoint",
+    "not-read": "checkpoint",
+    "not-in-catalogue": "model",
+    "parser-derived": "--tool-call-parser",
+    "reasoning-derived": "--reasoning-parser",
 }
 """Reasons of the choice that explain a plan without an option of their own, by their subject there."""
 _FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
@@ -119,6 +124,7 @@ def build_plan(
         refused=_refusals(choice, budget, settings),
         warnings=(
             *_taken(gpus, budget),
+            *(reason for reason in choice.reasons if reason.doubts),
             *(
                 Reason(code=warning.code, text=warning.text, source="opencode")
                 for warning in budget.opencode.warnings

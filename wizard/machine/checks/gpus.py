@@ -56,7 +56,7 @@ def gpu(subject: Subject) -> Check:
         id="gpu",
         status=status if usable else "fail",
         detail=" ".join(details) or _("No NVIDIA GPU was found."),
-        hint=" ".join(dict.fromkeys(hint for hint in hints if hint)),
+        hint="\n".join(dict.fromkeys(hint for hint in hints if hint)),
         command="nvidia-smi -L" if machine.gpus else "lspci -k -d 10de:",
     )
 
