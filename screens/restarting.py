@@ -146,7 +146,9 @@ class RestartingScreen(StepScreen, inherit_bindings=False):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Tuning is offered where something costs speed, the finder where calls did not arrive."""
         report = self.journey.smoke
-        if self._anew and action in ("back", "skip", "again", "tune", "find"):
+        if self._anew and action in ("skip", "again", "tune", "find", "helps"):
+            return False
+        if self._anew and action == "back":
             return None
         match action:
             case "tune":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,33 @@ def test_the_files_to_carry(
         assert place in page
     said = capfd.readouterr()
     assert KEY not in said.out + said.err + page + (folder / "opencode.json").read_text()
+
+
+def test_nothing_leaves_the_house_of_the_developers_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What no setting switches off is switched off by a program: it has to travel with the settings."""
+    monkeypatch.setattr(elsewhere, "network_address", lambda: "127.0.0.2")
+    with serving(*TOOLS, "--host", "0.0.0.0") as (root, _standin):
+        assert exported(tmp_path / "open", root) == 0
+        assert exported(tmp_path / "carry", root, "--private") == 0
+    assert not list((tmp_path / "open").glob("opencode-private*"))
+    folder = tmp_path / "carry"
+    assert json.loads((folder / "opencode.json").read_text())["share"] == "disabled"
+    program = folder / "opencode-private"
+    assert stat.S_IMODE(program.stat().st_mode) == 0o755
+    assert "export OPENCODE_DISABLE_MODELS_FETCH=1" in program.read_text()
+    assert b"set OPENCODE_DISABLE_MODELS_FETCH=1\r\n" in (folder / "opencode-private.cmd").read_bytes()
+    page = (folder / "README.txt").read_text()
+    assert "configure --private --base-url" in page
+    assert "opencode-private -m vllm/" in page
+    installed = tmp_path / "bin" / "opencode"
+    installed.parent.mkdir()
+    installed.write_text('#!/bin/sh\necho "$OPENCODE_DISABLE_MODELS_FETCH $1"\n')
+    installed.chmod(0o755)
+    environment = {"PATH": f"{installed.parent}:/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run([program, "run"], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 run\n"
 
 
 def test_a_server_for_this_machine_only(

@@ -12,6 +12,7 @@ from wizard.opencode.content import content
 from wizard.opencode.files import read_bytes
 from wizard.opencode.jsonc import parse
 from wizard.opencode.jsonc_edit import edit
+from wizard.opencode.private import starter_at
 from wizard.opencode.schema import check_schema
 from wizard.opencode.types import ConfigRequest, OpencodeChange, SideFile
 from wizard.opencode.why import reasons
@@ -19,6 +20,7 @@ from wizard.opencode.write import edited_text
 
 KEY_NAME = "vllm.key"
 _FILE = "opencode.json"
+_STARTER = "opencode-private"
 _PAGE = "README.txt"
 
 
@@ -38,13 +40,16 @@ def plan_export(request: ConfigRequest, folder: Path, key: str | None) -> Openco
     if report.errors or request.limits.refused:
         refusals = [warning.text for warning in request.limits.warnings if warning.refuses]
         raise RefusedError(" ".join([*report.errors, *refusals]), _("Nothing was written."))
-    page = _page(f"{planned.provider}/{planned.model_key}", request.base_url, key is not None)
+    page = _page(request, f"{planned.provider}/{planned.model_key}", has_key=key is not None)
     files = [SideFile(path=str(folder / _PAGE), purpose=_("says what to do"), data=page.encode(), mode=0o644)]
     if key is not None:
         secret = SideFile(
             path=str(folder / KEY_NAME), purpose=_("the server's key"), data=f"{key}\n".encode(), mode=0o600
         )
         files.append(secret)
+    if request.private:
+        files.append(starter_at(folder / _STARTER, windows=False))
+        files.append(starter_at(folder / f"{_STARTER}.cmd", windows=True))
     change = OpencodeChange(
         path=str(folder / _FILE),
         action="created",
@@ -70,8 +75,10 @@ def plan_export(request: ConfigRequest, folder: Path, key: str | None) -> Openco
     return change
 
 
-def _page(model: str, base_url: str, has_key: bool) -> str:
+def _page(request: ConfigRequest, model: str, *, has_key: bool) -> str:
     """What a developer does with the files, on each system."""
+    base_url = request.base_url
+    private = " --private" if request.private else ""
     files = f"{_FILE}, {KEY_NAME}" if has_key else _FILE
     lines = [
         _("opencode for the vLLM at {url}").format(url=base_url),
@@ -83,14 +90,22 @@ def _page(model: str, base_url: str, has_key: bool) -> str:
         "     Linux, macOS   ~/.config/opencode/",
         "     Windows        %USERPROFILE%\\.config\\opencode\\",
         _("   If you have an opencode.json or opencode.jsonc there, keep it and run this instead:"),
-        f"     vllm-opencode configure --base-url {base_url}"
+        f"     vllm-opencode configure{private} --base-url {base_url}"
         + (f" --api-key-file ~/.config/opencode/{KEY_NAME}" if has_key else ""),
     ]
     if has_key:
         lines.append(_("3. The key is for you only: chmod 600 {file}").format(file=KEY_NAME))
+    if request.private:
+        lines.append(
+            _(
+                "Start it always as {program}: put that (on Windows {program}.cmd) into a folder of PATH."
+            ).format(program=_STARTER)
+        )
     lines += [
         _("Behind a proxy, exempt the server: set NO_PROXY to its address."),
-        _("In a project folder, type: opencode -m {model}").format(model=model),
+        _("In a project folder, type: {program} -m {model}").format(
+            program=_STARTER if request.private else "opencode", model=model
+        ),
         "",
     ]
     return "\n".join(lines)

@@ -182,10 +182,15 @@ def _settings_folders(target: Target, environ: Mapping[str, str] | None) -> list
 
 
 def _starter(environ: Mapping[str, str] | None) -> SideFile:
+    return starter_at(_starter_path(environ), windows=sys.platform == "win32")
+
+
+def starter_at(path: Path, *, windows: bool) -> SideFile:
+    """The program that starts opencode with everything switched off, for one kind of system."""
     variables: dict[str, str] = {}
     for contact in opencode_facts().contact:
         variables |= contact.env
-    if sys.platform == "win32":
+    if windows:
         lines = ["@echo off", f"rem {_MARK}: opencode that contacts nobody but the configured servers"]
         lines += [f"set {name}={value}" for name, value in variables.items()]
         text = "\r\n".join([*lines, "opencode %*", ""])
@@ -195,7 +200,7 @@ def _starter(environ: Mapping[str, str] | None) -> SideFile:
         lines.append('PATH="$PATH:$HOME/.local/bin:$HOME/.opencode/bin"')
         text = "\n".join([*lines, 'exec opencode "$@"', ""])
     return SideFile(
-        path=str(_starter_path(environ)),
+        path=str(path),
         purpose=_("starts opencode with everything off that no setting switches off"),
         data=text.encode(),
         mode=0o755,
