@@ -89,19 +89,19 @@ def gpu_lines(machine: Machine, planned: tuple[int, ...] = ()) -> list[str]:
 
 def _gpu_line(gpus: tuple[Gpu, ...], machine: Machine, planned: tuple[int, ...]) -> str:
     """Equal GPUs: numbers, name, capability, memory of each, formats, NVLink group, whether planned."""
-    gpu = gpus[0]
+    gpu, many = gpus[0], len(machine.gpus) > FEW_GPUS
     size = f"{gib(gpu.memory_mib / 1024)} GiB{letter(gpu.memory_origin)}"
     if not gpu.memory_mib:
         size = _("memory unknown")
     elif gpu.unified:
         size = _("shared {size}").format(size=size)
-    elif len(machine.gpus) > FEW_GPUS and _taken(gpu):
+    elif many and _taken(gpu):
         size = _("{size}, {free} free").format(size=size, free=gib(gpu.memory_free_mib / 1024))
     words = [f"GPU {numbers(tuple(each.index for each in gpus))}  {gpu.name}"]
     words += [f"cc {gpu.compute_capability or '?'}", size]
-    if len(gpus) == 1 and gpu.bandwidth_gbs is not None:
+    if gpu.bandwidth_gbs is not None and len(gpus) == 1 and not (many and _taken(gpu)):
         words.append(f"{gpu.bandwidth_gbs:.0f} GB/s{letter('table')}")
-    if len(machine.gpus) > FEW_GPUS and not _taken(gpu):
+    if many and not _taken(gpu):
         words.append(" ".join(badges(gpu.capability)))
     island = _island(gpu, machine)
     if island is not None:

@@ -23,7 +23,11 @@ class WizardError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        if not self.hint:
+            return self.message
+        # A message that ends with somebody else's words may lack its full stop.
+        stop = "" if self.message.endswith((".", "!", "?", ":", "…")) else "."
+        return f"{self.message}{stop} {self.hint}".strip()
 
 
 class UsageError(WizardError):

@@ -76,6 +76,11 @@ def test_the_driver_of_the_card_tells_the_cause(
     assert card_problems(cards, NO_DRIVER) == expected
 
 
+def test_a_driver_that_waits_for_a_card_that_is_not_there_is_told_once() -> None:
+    assert card_problems((), ("smi-timeout",)) == ("card-missing",)
+    assert card_problems((card("nvidia"),), ("smi-timeout",)) == ("smi-timeout",)
+
+
 @pytest.mark.parametrize(
     ("code", "hint"),
     [

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from wizard.cli import main, output
+from wizard.errors import UsageError
 from wizard.machine import machine_names
 from wizard.text import inert
 
@@ -58,3 +59,18 @@ def test_a_gpu_that_does_not_answer_is_listed_without_made_up_figures(
     file.write_text(json.dumps(document))
     main(["--simulate", str(file), "detect"])
     assert "GPU 1  ?  memory unknown\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "It does not answer: No module named 'vllm'",
+            "It does not answer: No module named 'vllm'. Check it.",
+        ),
+        ("It does not answer.", "It does not answer. Check it."),
+    ],
+)
+def test_what_somebody_else_said_is_told_apart_from_the_advice(message: str, told: str) -> None:
+    assert str(UsageError(message, "Check it.")) == told
+    assert str(UsageError(message)) == message

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wizard.machine.host import is_wsl
+from wizard.machine.smi import TIMEOUT
 from wizard.machine.types import PciCard
 from wizard.text import one_line
 
@@ -39,12 +40,14 @@ def pci_cards(root: Path = Path("/")) -> tuple[PciCard, ...] | None:
 def card_problems(cards: Sequence[PciCard] | None, problems: Sequence[str]) -> tuple[str, ...]:
     """The problems of a host on which no GPU answered, made more precise by what the bus shows.
 
-    Without a card the missing driver is no problem; with one, the driver bound to it tells the cause.
+    Without a card a driver that is missing, or waits for one, is no problem of its own; with one, the driver
+    bound to it tells the cause.
     """
     if cards is None:
         return tuple(problems)
     if not cards:
-        rest = (problem for problem in problems if problem != "nvml-library-not-found")
+        explained = ("nvml-library-not-found", TIMEOUT)
+        rest = (problem for problem in problems if problem not in explained)
         return ("card-missing", *rest)
     drivers = {card.driver for card in cards}
     found = tuple(dict.fromkeys(problem for name, problem in _FOREIGN.items() if name in drivers))

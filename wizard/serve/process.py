@@ -15,7 +15,7 @@ from wizard import paths
 from wizard.errors import LaunchError, UsageError
 from wizard.i18n import _
 from wizard.plan import LaunchPlan
-from wizard.serve import runs
+from wizard.serve import container, runs
 from wizard.serve.identity import ended, family_of, living
 from wizard.serve.port import require_free_port
 from wizard.serve.types import End, Run, Stopped
@@ -45,13 +45,14 @@ def start(plan: LaunchPlan, runs_dir: Path) -> Run:
     require_free_port(plan.host, plan.port)
     folder = runs.new_folder(runs_dir, plan.id).resolve()
     log = folder / runs.LOG_FILE
+    argv = container.call_of(plan, folder)
     # Everything slow comes before the start: a wizard killed right after it must have left the record.
     import psutil  # noqa: F401 - loaded now, used to record the process
 
     started_at = time.time()
     try:
         runs.save_plan(folder, plan)
-        pid = _spawn(program, plan.argv, environment, log)
+        pid = _spawn(program, argv, environment, log)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -65,7 +66,7 @@ def start(plan: LaunchPlan, runs_dir: Path) -> Run:
         started_at=started_at,
         base_url=plan.base_url,
         served_model_name=plan.served_model_name,
-        argv=plan.argv,
+        argv=argv,
         vllm_version=plan.vllm_version,
         api_key_file=plan.api_key_file,
     )
@@ -81,12 +82,13 @@ def stop(run: Run, timeout_s: float = 20.0) -> Stopped:
     """End a run: ask its leader, which cleans up after itself; after ``timeout_s`` end whatever is left.
 
     Whoever belongs to the run is noted before, for a process that left the group is found only while its
-    parent lives. Blocks for at most ``timeout_s`` and thirteen seconds.
+    parent lives. A container goes last: it outlives the program that started it when that was killed.
+    Blocks for at most ``timeout_s`` and thirteen seconds, with a container half a minute more.
     """
     family = family_of(run)
     alive = ended(run) is None
     if not alive and not family:
-        return Stopped(was_running=False, code=runs.end_of(run).code)
+        return Stopped(was_running=container.remove(run), code=runs.end_of(run).code)
     if alive:
         # A full disk must not keep a server running.
         with contextlib.suppress(UsageError):
@@ -101,6 +103,7 @@ def stop(run: Run, timeout_s: float = 20.0) -> Stopped:
     _signal(left, signal.SIGKILL)
     left = _wait_until_gone(left, _KILL_GRACE_S)
     end = _wait_until_ended(run, _KILL_GRACE_S)
+    container.remove(run)
     numbers = {process.pid for process in left} | ({run.pid} if end is None else set())
     return Stopped(was_running=True, code=end.code if end else None, left=tuple(sorted(numbers)))
 
