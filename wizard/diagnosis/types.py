@@ -41,6 +41,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """Starting once more, unchanged, is the remedy."""
     instructions: tuple[Instruction, ...] = ()
     """How exactly the server is started anew with the change, where its plan is known."""
+    certain: bool = True
+    """False: whether it is for this machine and plan is not known; a person decides."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
