@@ -3,7 +3,9 @@
 Reads a list of ``{config, available_gib, max_model_len, args}`` from standard input and writes one line of
 JSON behind ``MARK`` for each. The model is built without memory (meta tensors), its layers are asked what
 they keep, and vLLM's planner does the rest. Two things are set as on a GPU: blocks are counted from 16
-tokens, and one batch is prepared while another runs.
+tokens, and one batch is prepared while another runs. And every CPU is taken for the same one, with AMX, or
+vLLM turns chunked prefill and prefix caching off for latent attention, and without bfloat16 in AVX-512, or it
+keeps all states in 32 bit.
 """
 
 from __future__ import annotations
@@ -20,8 +22,14 @@ BLOCK = 16
 
 
 def main() -> None:
+    import torch
     from vllm.distributed import init_distributed_environment
+    from vllm.model_executor.models import registry
 
+    # vLLM looks at each model class in a process of its own, to keep CUDA out of this one: none is here.
+    registry._run_in_subprocess = lambda look: look()
+    torch.cpu._is_amx_tile_supported = lambda: True
+    torch.cpu._is_avx512_bf16_supported = lambda: False
     with tempfile.TemporaryDirectory() as folder:
         init_distributed_environment(1, 0, f"file://{folder}/meeting", 0, "gloo")
         for asked in json.load(sys.stdin):

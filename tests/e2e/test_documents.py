@@ -10,12 +10,12 @@ import subprocess
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import msgspec
+import pytest
 from realkit import RealKit
 from serving import free_port
 
@@ -50,10 +50,16 @@ WISHES: list[dict[str, Any]] = [
 ]
 
 
-@contextmanager
-def opencode_server(kit: RealKit, home: Path) -> Iterator[httpx.Client]:
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of the one opencode."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def client(realkit: RealKit, home: Path) -> Iterator[httpx.Client]:
     """One opencode for many folders: it reads the configuration of whichever folder a request names."""
-    command = [str(kit.opencode), "serve", "--hostname", "127.0.0.1", "--port", str(free_port())]
+    command = [str(realkit.opencode), "serve", "--hostname", "127.0.0.1", "--port", str(free_port())]
     variables = {"HOME": str(home), "PATH": os.environ["PATH"], "OPENCODE_DISABLE_MODELS_FETCH": "1"}
     process = subprocess.Popen(
         command,
@@ -102,32 +108,31 @@ def assert_holds(merged: object, part: object, place: str) -> None:
         assert merged == part, place
 
 
-def test_every_file_is_read_as_it_is_meant(realkit: RealKit, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    home.mkdir()
+def test_every_file_is_read_as_it_is_meant(
+    realkit: RealKit, client: httpx.Client, home: Path, tmp_path: Path
+) -> None:
     version = opencode_version(str(realkit.opencode))
     chance = random.Random(SEED)
     seen: Counter[str] = Counter()
-    with opencode_server(realkit, home) as client:
-        for number in range(DOCUMENTS):
-            folder = tmp_path / str(number)
-            folder.mkdir()
-            document, layout = any_document(chance), Layout(chance)
-            file = folder / ("opencode.jsonc" if number % 2 else "opencode.json")
-            file.write_bytes(layout.document(document).encode())
-            wishes = WISHES[number % len(WISHES)]
-            request = msgspec.structs.replace(REQUEST, opencode_version=version, **wishes)
-            done = configured(folder, home, request)
-            answer = read(client, folder)
-            assert answer.status_code == 200, (answer.text[:300], file.read_text())
-            assert_holds(answer.json(), done.settings, "")
-            assert set(document) <= set(answer.json())
-            seen.update(layout.seen.keys())
+    for number in range(DOCUMENTS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        document, layout = any_document(chance), Layout(chance)
+        file = folder / ("opencode.jsonc" if number % 2 else "opencode.json")
+        file.write_bytes(layout.document(document).encode())
+        wishes = WISHES[number % len(WISHES)]
+        request = msgspec.structs.replace(REQUEST, opencode_version=version, **wishes)
+        done = configured(folder, home, request)
+        answer = read(client, folder)
+        assert answer.status_code == 200, (answer.text[:300], file.read_text())
+        assert_holds(answer.json(), done.settings, "")
+        assert set(document) <= set(answer.json())
+        seen.update(layout.seen.keys())
     assert seen["CRLF with mark"] >= 10
     assert seen["// after :"] >= 10
 
 
-def test_what_is_broken_is_refused(realkit: RealKit, tmp_path: Path) -> None:
+def test_what_is_broken_is_refused(client: httpx.Client, tmp_path: Path) -> None:
     """The control: this way of asking does tell a file that opencode does not read."""
     good = json.dumps({"provider": {"vllm": {"models": {"m": {"limit": {"context": 9, "output": 1}}}}}})
     broken = {
@@ -136,9 +141,8 @@ def test_what_is_broken_is_refused(realkit: RealKit, tmp_path: Path) -> None:
         "missing": good.replace('"context": 9, ', ""),
         "good": good,
     }
-    with opencode_server(realkit, tmp_path) as client:
-        for name, text in broken.items():
-            folder = tmp_path / name
-            folder.mkdir()
-            (folder / "opencode.json").write_text(text)
-            assert read(client, folder).status_code == (200 if name == "good" else 400), name
+    for name, text in broken.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "opencode.json").write_text(text)
+        assert read(client, folder).status_code == (200 if name == "good" else 400), name

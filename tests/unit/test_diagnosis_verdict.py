@@ -292,6 +292,17 @@ def test_the_machine_decides_between_causes_that_say_the_same(text: str, machine
     assert found.verdict == "failed"
 
 
+@pytest.mark.parametrize(("machine", "told"), [("gb10", [True]), ("h200", []), (None, [False])])
+def test_what_may_not_be_for_this_machine_is_told_but_not_certain(
+    machine: str | None, told: list[bool]
+) -> None:
+    text = "RuntimeError: Engine core initialization failed. Failed core proc(s): {'EngineCore': -9}\n"
+    found = diagnose_text(text, machine=load_machine(machine) if machine else None)
+    shared = [one.certain for one in found.findings[0].remedies if "--gpu-memory-utilization" in one.set]
+    assert found.findings[0].fault == "killed"
+    assert shared == told
+
+
 def test_near_twins_are_told_apart() -> None:
     fatal, warned = "_pickle.PicklingError: " + PICKLE, "AOTAutograd cache unable to serialize: " + PICKLE
     assert faults(diagnose_text(fatal)) == [("error", "compile-cache-pickle")]

@@ -174,11 +174,19 @@ def test_a_hybrid_on_several_gpus(tensor: int, block: int, needed: float) -> Non
     assert plan.needed_gib == pytest.approx(needed, abs=0.005)
 
 
+WIDE = {"mamba_ssm_dtype": "float32"}
+
+
 def test_a_hybrid_with_a_wide_state() -> None:
-    config = model("qwen3-coder-next").config | {"mamba_ssm_dtype": "float32"}
+    config = model("qwen3-coder-next").config | WIDE | {"architectures": ["Qwen3_5MoeForCausalLM"]}
     plan = kv_plan(layout_of(config), newest(), 100.0, 262144)
     assert plan.block_size == 1056
     assert plan.needed_gib == pytest.approx(6.16, abs=0.005)
+
+
+def test_the_width_of_a_state_is_taken_from_the_file_only_where_vllm_does_so() -> None:
+    config = model("qwen3-coder-next").config
+    assert layout_of(config | WIDE) == layout_of(config)
 
 
 def test_latent_attention_is_whole_on_every_gpu() -> None:

@@ -54,7 +54,8 @@ class StateFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     state_dim: str
     heads: str
     head_dim: str
-    dtype: str
+    dtype: str = ""
+    """Where vLLM takes the type of the state from; empty: it has the type of the weights."""
     default_dtype: str = "auto"
     """``auto``: the 16 bit of the rest."""
     checkpoint_blocks: int = 0

@@ -42,7 +42,11 @@ def remedies_for(
         figure.name: number for figure in fault.figures if (number := _figure(figure, values)) is not None
     }
     known = {"other_port": str(int(values["port"]) + 1), **values, **numbers}
-    remedies = (_filled(rule, known) for rule in fault.remedy if _suits(rule, known, facts, stage))
+    remedies = (
+        _filled(rule, known, certain=suits(rule.when, facts, stage, known) is True)
+        for rule in fault.remedy
+        if _suits(rule, known, facts, stage)
+    )
     told = (remedy for remedy in remedies if remedy is not None and not _changes_nothing(remedy, plan))
     return tuple(_instructed(remedy, plan) for remedy in told)
 
@@ -82,12 +86,13 @@ def _suits(rule: RemedyRule, known: Values, facts: Facts, stage: str) -> bool:
     return in_range(rule.between, known) and (answer or (answer is None and not rule.only_known))
 
 
-def _filled(rule: RemedyRule, values: Values) -> Remedy | None:
+def _filled(rule: RemedyRule, values: Values, *, certain: bool) -> Remedy | None:
     """The remedy with its values, or None when one of them is not known."""
     try:
         return Remedy(
             title=_(rule.title).format_map(values),
             kind=rule.kind,
+            certain=certain,
             set={
                 flag: value.format_map(values) if isinstance(value, str) else None
                 for flag, value in rule.set.items()

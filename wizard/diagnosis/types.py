@@ -43,6 +43,8 @@ class Remedy(msgspec.Struct, frozen=True, kw_only=True):
     """It costs quality or safety, or is half of what is to be done: never applied unasked."""
     instructions: tuple[Instruction, ...] = ()
     """How exactly the server is started anew with the change, where its plan is known."""
+    certain: bool = True
+    """False: whether it is for this machine and plan is not known; a person decides."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

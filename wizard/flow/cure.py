@@ -187,7 +187,7 @@ def _next(journey: Journey, found: Diagnosis, emit: Callable[[LaunchEvent], None
     usable = (
         remedy
         for remedy in attempts.offered(journey, finding)
-        if remedy.kind in _AUTOMATIC and attempts.applicable(remedy) and not remedy.manual
+        if remedy.kind in _AUTOMATIC and remedy.certain and not remedy.manual and attempts.applicable(remedy)
     )
     remedy = next(usable, None)
     if remedy is None:
