@@ -178,6 +178,24 @@ def test_what_the_users_own_settings_contact_is_named(home: Path) -> None:
         assert silent not in said
 
 
+def test_an_organisation_that_hands_out_settings_is_named(home: Path) -> None:
+    """opencode 1.18.33 asks .well-known/opencode of every login of this type before it reads a file."""
+    logins = {
+        "https://code.corp.example": {"type": "wellknown", "key": "CORP_TOKEN", "token": "sesame-4711"},
+        "anthropic": {"type": "api", "key": "sk-ant-1"},
+    }
+    file = home / ".local/share/opencode/auth.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(logins))
+    planned = plan(home)
+    for texts in (planned.contacts, planned.warnings):
+        (named,) = [text for text in texts if "code.corp.example" in text]
+        assert "sesame" not in named
+    assert "anthropic" not in "".join(planned.contacts)
+    file.write_text("[broken")
+    assert not [text for text in plan(home).contacts if "organisation" in text]
+
+
 def test_an_old_opencode_downloads_a_program() -> None:
     old = msgspec.structs.replace(REQUEST, opencode_version="1.14.41")
     assert any("ripgrep" in text for text in plan_change(old, target_file()).contacts)

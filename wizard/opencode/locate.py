@@ -64,6 +64,22 @@ def global_dir(environ: Mapping[str, str] | None = None) -> Path:
     return base / "opencode"
 
 
+def remote_configurations(environ: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Addresses of organisations opencode is logged in at: it fetches their settings at every start.
+
+    They are read before all files, so what a file sets wins over them (opencode 1.18). Only names are read.
+    """
+    variables = os.environ if environ is None else environ
+    configured = variables.get("XDG_DATA_HOME")
+    base = Path(configured) if configured else home(variables) / ".local" / "share"
+    try:
+        logins = parse(read_text(base / "opencode" / "auth.json") or "{}")
+    except (JsoncError, RefusedError):
+        return ()
+    entries = logins.items() if isinstance(logins, dict) else ()
+    return tuple(str(url) for url, login in entries if get(login, ("type",)) == "wellknown")
+
+
 def target_file(
     *,
     path: str | Path | None = None,

@@ -21,7 +21,7 @@ from wizard.errors import RefusedError
 from wizard.i18n import _
 from wizard.opencode.files import read_bytes
 from wizard.opencode.jsonc_edit import MISSING, get
-from wizard.opencode.locate import global_dir, home
+from wizard.opencode.locate import global_dir, home, remote_configurations
 from wizard.opencode.types import SideFile, Target
 from wizard.opencode.versions import before
 from wizard.text import inert
@@ -110,6 +110,12 @@ def contacts(
     found += [
         _("It may use {provider}, whose address is in this house, too.").format(provider=inert(name))
         for name in others
+    ]
+    found += [
+        _("{url}: settings of an organisation, at every start. Log out with: opencode auth logout").format(
+            url=inert(url)
+        )
+        for url in remote_configurations(environ)
     ]
     found += _by_variable(starter(environ))
     found += _without_switch(target, version, environ)

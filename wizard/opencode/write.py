@@ -28,13 +28,14 @@ from wizard.opencode.files import (
 from wizard.opencode.jsonc import JsoncError, parse
 from wizard.opencode.jsonc_edit import merge, remove
 from wizard.opencode.keys import check_key_file
-from wizard.opencode.locate import home, start_folder
+from wizard.opencode.locate import home, remote_configurations, start_folder
 from wizard.opencode.mask import masked_diff
 from wizard.opencode.overrides import is_read, overrides
 from wizard.opencode.private import FOLDER_MARK, contacts, side_files, starter
 from wizard.opencode.schema import check_schema
 from wizard.opencode.types import Action, ConfigRequest, OpencodeChange, Scope, SideFile, Target
 from wizard.opencode.why import reasons
+from wizard.text import inert
 
 _MODES: Mapping[Scope, int] = {"global": 0o600, "project": 0o644, "path": 0o600}
 """Of a new file. A project's file is shared with whoever shares the project."""
@@ -246,6 +247,12 @@ def _about_place(
                 path=target.path
             )
         )
+    found += [
+        _(
+            "opencode is logged in at {url} and fetches settings there: those that no file sets are in force."
+        ).format(url=inert(url))
+        for url in remote_configurations(environ)
+    ]
     if request.private and target.scope == "project":
         found.append(_("opencode obeys autoupdate only in its global file, not in a project's."))
     return tuple(found)

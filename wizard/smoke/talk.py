@@ -77,7 +77,7 @@ class Talk:
             room = limit if self.learned.window is None else max(1, min(limit, self.learned.window // 2))
             answer = self.send(self.request(messages, room, tools=tools, choice=choice, stream=stream))
             forced = choice not in ("auto", "none")
-            said_enough = bool(answer.content.strip() or (forced and answer.calls)) and (forced or not tools)
+            said_enough = not answer.silent and (forced or not tools)
             if not answer.cut or said_enough:
                 break
         return answer

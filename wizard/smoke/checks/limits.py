@@ -30,7 +30,10 @@ def output_limit(talk: Talk) -> Judgement:
         return Judgement(
             status="warn",
             detail=_("An answer that may fill the window is refused, not clamped to the room left."),
-            hint=_("Keep opencode's limit.output well below the window, as the wizard does."),
+            hint=_(
+                "opencode asks for its whole limit.output every time. With the limits the wizard writes it "
+                "compacts before prompt and answer together pass the window."
+            ),
         )
     talk.note(described(request), "HTTP 200")
     return Judgement(status="ok", detail=_("Clamped to the room the prompt leaves."))
