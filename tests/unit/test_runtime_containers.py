@@ -12,6 +12,7 @@ import pytest
 from environments import Environment
 from launching import exists, wait_for
 
+from wizard.errors import UsageError
 from wizard.flow import answers_from, find_runtime
 from wizard.flow.journey import Journey
 from wizard.runtime import find_runtimes, probe
@@ -141,10 +142,16 @@ def test_an_image_that_is_named_is_asked_inside_a_container(image: Environment, 
     assert probe(found.command).version == "0.33.0"
 
 
-def test_an_image_named_in_the_answers_is_the_runtime(image: Environment) -> None:
-    journey = find_runtime(Journey(answers=answers_from({"runtime": {"path": "mine:v1"}}, "test")))
+@pytest.mark.parametrize("named", [{"path": "mine:v1"}, {"kind": "container", "image": "mine:v1"}])
+def test_an_image_named_in_the_answers_is_the_runtime(image: Environment, named: dict[str, str]) -> None:
+    journey = find_runtime(Journey(answers=answers_from({"runtime": named}, "test")))
     assert journey.runtime is not None
     assert (journey.runtime.kind, journey.runtime.version) == ("container", "0.33.0")
+
+
+def test_a_container_without_an_image_is_asked_for_its_name(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="Which image"):
+        find_runtime(Journey(answers=answers_from({"runtime": {"kind": "container"}}, "test")))
 
 
 def test_an_image_that_is_not_here_is_not_fetched(image: Environment, engine: Engine) -> None:

@@ -45,10 +45,15 @@ class MachineAnswers(_Section, frozen=True, kw_only=True):
 
 
 class RuntimeAnswers(_Section, frozen=True, kw_only=True):
-    """``[runtime]``: which vLLM. ``path`` is a venv or an executable, ``command`` a complete call."""
+    """``[runtime]``: which vLLM.
 
-    kind: Literal["auto", "venv", "command"] = "auto"
+    ``path`` is a venv, an executable or an image, ``image`` an image that docker or podman has here,
+    ``command`` a complete call.
+    """
+
+    kind: Literal["auto", "venv", "command", "container"] = "auto"
     path: str | None = None
+    image: str | None = None
     command: tuple[str, ...] | None = None
     env: Mapping[str, str] = {}
 

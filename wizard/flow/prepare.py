@@ -170,7 +170,14 @@ def _asked_command(journey: Journey) -> tuple[str, ...] | None:
     wanted = journey.answers.runtime
     if wanted.command is not None:
         return wanted.command
+    if wanted.image is not None:
+        return (wanted.image,)
     if wanted.path is None:
+        if wanted.kind == "container":
+            raise UsageError(
+                _('Which image? [runtime] kind = "container" names none.'),
+                _("Add image with its name and tag, as `docker images` or `podman images` shows them."),
+            )
         return None
     path = paths.expanded(wanted.path)
     return (str(path / "bin" / "vllm") if path.is_dir() else str(path),)
