@@ -15,6 +15,8 @@ from wizard.smoke.pace import decode_rate, follow_stream
 
 TOKENS = 1500
 """Enough for what passes between the first token and its arrival not to count."""
+LONG = "the " * 10_000
+"""A prompt that takes much longer to read than the way to the server and back."""
 
 pytestmark = pytest.mark.parametrize("pairing", [HERMES], indirect=True, ids=str)
 
@@ -39,7 +41,7 @@ def difference(after: dict[str, float], before: dict[str, float], name: str) -> 
 def test_one_stream_agrees_with_vllms_own_counters(running: RunningServer) -> None:
     request: dict[str, object] = {
         "model": "tiny",
-        "messages": [{"role": "user", "content": f"{time.time_ns()} Say something long."}],
+        "messages": [{"role": "user", "content": f"{time.time_ns()} {LONG} Say something long."}],
         "max_tokens": TOKENS,
         "min_tokens": TOKENS,
         "ignore_eos": True,
