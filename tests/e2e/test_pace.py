@@ -15,6 +15,8 @@ from wizard.smoke.pace import decode_rate, follow_stream
 
 TOKENS = 1500
 """Enough for what passes between the first token and its arrival not to count."""
+ATTEMPTS = 3
+"""A machine that is busy with another test may hold an answer back, which is told and then not measured."""
 LONG = "the " * 10_000
 """A prompt that takes much longer to read than the way to the server and back."""
 
@@ -64,11 +66,13 @@ def test_one_stream_agrees_with_vllms_own_counters(running: RunningServer) -> No
 
 def test_the_whole_measurement_is_counted_right_and_ends_in_time(running: RunningServer) -> None:
     probed = probe_server(running.base_url)
-    before, began = counters(running), time.monotonic()
-    found = measure_speed(probed, cancel=threading.Event())
-    assert time.monotonic() - began < 22
-    after = counters(running)
-    speed = found.speed
+    for _attempt in range(ATTEMPTS):
+        before, began = counters(running), time.monotonic()
+        speed = measure_speed(probed, cancel=threading.Event()).speed
+        assert time.monotonic() - began < 22
+        after = counters(running)
+        if not speed.note:
+            break
     assert speed.note == ""
     assert speed.decode_tps is not None
     assert speed.prefill_tps is not None

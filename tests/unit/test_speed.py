@@ -103,6 +103,19 @@ def test_a_stream_that_is_none_is_told_and_does_not_raise_anything_else(line: st
         watch([line], time.monotonic(), time.monotonic() + 5)
 
 
+def test_an_answer_that_came_all_at_once_has_no_rate(clock: Clock) -> None:
+    # 200 tokens within four milliseconds, after two seconds of silence: a proxy held them back.
+    burst = [(2.0 + n * 2e-5, piece("x", n)) for n in range(1, 201)]
+    assert decode_rate([watch(clock.play(*burst), 1000.0, 2000.0)], 8) is None
+
+
+def test_an_answer_that_came_in_lumps_has_the_rate_of_its_whole_time(clock: Clock) -> None:
+    # Lumps of 50 tokens, one a second: 200 tokens in the four seconds after the first.
+    lumps = [(0.5 + n // 50 + (n % 50) * 2e-5, piece("x", n + 1)) for n in range(201)]
+    rate = decode_rate([watch(clock.play(*lumps), 1000.0, 2000.0)], 8)
+    assert rate == pytest.approx(50.0, rel=0.01)
+
+
 def steady(begin: float, rate: float, tokens: int) -> Trace:
     marks = tuple((begin + n / rate, n + 1) for n in range(tokens))
     return Trace(asked=0.0, first=begin, marks=marks)

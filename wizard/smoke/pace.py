@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _PATH = "/v1/chat/completions"
 _LONGEST_REFUSAL = 64 * 1024
+_AT_ONCE_S = 0.0001
+"""Pieces nearer to each other lay ready together; no engine writes a stream of 10,000 tokens a second."""
 
 
 class UnmeasuredError(Exception):
@@ -47,6 +50,18 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         """From the request to the first token."""
         return (self.first - self.asked) * 1000
 
+    @property
+    def held_back(self) -> bool:
+        """Whether the answer came all at once after its time: then nobody can tell how fast it was written.
+
+        A proxy that buffers does this, and a machine too busy to read in time.
+        """
+        if len(self.marks) < 2:
+            return False
+        gaps = [after[0] - before[0] for before, after in pairwise(self.marks)]
+        begin, end = self.marks[0][0], self.marks[-1][0]
+        return 2 * sum(gap < _AT_ONCE_S for gap in gaps) > len(gaps) and end - begin < begin - self.asked
+
     def tokens_at(self, moment: float) -> float:
         """Tokens by a moment, in proportion between two marks."""
         before = self.marks[0]
@@ -59,12 +74,14 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_rate(traces: Sequence[Trace], least_tokens: int) -> float | None:
-    """Tokens a second of all these answers together after their first tokens; None: too few to tell.
+    """Tokens a second of all these answers together after their first tokens.
+
+    None where too few came to tell, or one of the answers was held back.
 
     What counts is the time in which all of them were being written; where there was none, the whole time.
     """
     counted = [trace for trace in traces if trace.marks]
-    if len(counted) < len(traces) or not counted:
+    if len(counted) < len(traces) or not counted or any(trace.held_back for trace in counted):
         return None
     begin, end = max(trace.marks[0][0] for trace in counted), min(trace.marks[-1][0] for trace in counted)
     shared = sum(trace.tokens_at(end) - trace.tokens_at(begin) for trace in counted) if end > begin else 0.0

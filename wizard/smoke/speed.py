@@ -72,7 +72,11 @@ class _Measurement:
             several = self._streams(http, many, wanted.stream_tokens, wanted.streams_s) if one else ()
         single = decode_rate(one, wanted.least_tokens) if one else None
         together = decode_rate(several, wanted.least_tokens) if several else None
-        if one and single is None:
+        if any(trace.held_back for trace in (*one, *several)):
+            self._notes.append(
+                _("An answer came all at once: something on the way, or a busy machine, held it back.")
+            )
+        elif one and single is None:
             self._notes.append(_("Too few tokens came to tell how fast they are written."))
         rates = [(1, single), *([(many, together)] if many > 1 else [])]
         speed = Speed(
