@@ -108,20 +108,22 @@ def server_at(root: str, *, model: str = "tiny", window: int | None = None) -> S
 class Reply:
     """What a scripted server sends: a status, a body in pieces, and how it misbehaves after them.
 
-    ``hold`` keeps the line open until it is set, ``cut`` promises more than comes, ``forever`` is sent again
-    and again.
+    ``pace_s`` passes between two pieces, ``hold`` keeps the line open until it is set, ``cut`` promises more
+    than comes, ``forever`` is sent again and again.
     """
 
     def __init__(
         self,
         *pieces: str,
         status: int = 200,
+        pace_s: float = 0.0,
         hold: threading.Event | None = None,
         cut: bool = False,
         forever: str = "",
     ) -> None:
         self.pieces = pieces
         self.status = status
+        self.pace_s = pace_s
         self.hold = hold
         self.cut = cut
         self.forever = forever
@@ -183,6 +185,7 @@ def scripted(
                 for piece in reply.pieces:
                     self.wfile.write(piece.encode())
                     self.wfile.flush()
+                    over.wait(reply.pace_s)
                 while reply.forever and not over.wait(0.02):
                     self.wfile.write(reply.forever.encode())
             if reply.hold is not None:

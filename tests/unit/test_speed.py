@@ -171,7 +171,7 @@ def test_the_stand_in_is_as_fast_as_it_was_told_to_be() -> None:
 def chunks(*texts: str, usage: bool) -> Reply:
     made = [piece(text, 3 * n if usage else None) for n, text in enumerate(texts, 1)]
     made.append(final(3 * len(texts)))
-    return Reply(*(f"data: {json.dumps(chunk)}\n\n" for chunk in made), "data: [DONE]\n\n")
+    return Reply(*(f"data: {json.dumps(chunk)}\n\n" for chunk in made), "data: [DONE]\n\n", pace_s=0.005)
 
 
 def test_every_prompt_is_new_from_its_beginning(hasty: SpeedFacts) -> None:
