@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import signal
 import sys
 import threading
@@ -195,6 +196,19 @@ def test_another_server_on_the_port_is_never_taken_for_ours(tmp_path: Path) -> N
     assert not any(isinstance(event, Ready) for event in seen)
     assert isinstance(seen[-2], Finding)
     assert seen[-2].text == "OSError: [Errno 98] Address already in use"
+
+
+def test_a_server_of_the_same_name_that_is_not_ours_is_named_when_time_is_up(tmp_path: Path) -> None:
+    plan = plan_for(sys.executable, "-c", "import time; time.sleep(60)")
+    models = {"data": [{"id": plan.served_model_name, "owned_by": "vllm", "max_model_len": 1}]}
+    routes = {"/health": Answer(""), "/v1/models": Answer(json.dumps(models)), "/version": Answer("{}")}
+    with started(plan, tmp_path / "runs") as run, answering(routes, port=plan.port):
+        seen = list(events(run, timeout_s=1.5))
+        kill(run.pid)
+    assert not any(isinstance(event, Ready) for event in seen)
+    assert isinstance(seen[-1], Finding)
+    assert seen[-1].code == "timeout"
+    assert f"({os.getpid()})" in seen[-1].hint
 
 
 def test_a_death_while_serving_is_told_although_the_exit_code_is_0(tmp_path: Path) -> None:

@@ -22,6 +22,11 @@ def call_of(plan: LaunchPlan, folder: Path) -> tuple[str, ...]:
     return (*argv[:2], f"--cidfile={folder / _ID_FILE}", *argv[2:])
 
 
+def has_one(run: Run) -> bool:
+    """Whether the run is a container's: its server is no process of the run."""
+    return (Path(run.folder) / _ID_FILE).exists()
+
+
 def remove(run: Run) -> bool:
     """End the container of a run if it is still there, and say whether it was.
 

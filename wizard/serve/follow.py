@@ -10,12 +10,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
+from wizard.adopt.process import listener_on
 from wizard.errors import ServerError, UsageError
 from wizard.i18n import _
 from wizard.logtext import find_cause, read_line, reports_failure, shorten
-from wizard.serve.identity import ended
+from wizard.serve.container import has_one
+from wizard.serve.identity import ended, is_of
 from wizard.serve.milestones import Milestones
+from wizard.serve.port import named
 from wizard.serve.probe import answers_health, probe_server
 from wizard.serve.process import read_key
 from wizard.serve.tail import LogTail
@@ -131,7 +135,17 @@ class _Follower:
         except (ServerError, UsageError) as error:
             self._refusal = str(error)
             return None
-        return server if ended(self._run) is None else None
+        return server if ended(self._run) is None and not self._is_foreign() else None
+
+    def _is_foreign(self) -> bool:
+        """Whether a program of somebody else answers there. Not where nobody can tell, or in a container."""
+        port = urlsplit(self._run.base_url).port
+        pid = None if port is None or has_one(self._run) else listener_on(port)
+        if pid is None or is_of(self._run, pid):
+            return False
+        text = _("Port {port} is answered by another program: {owner}.")
+        self._refusal = text.format(port=port, owner=named(pid))
+        return True
 
     def _timeout(self) -> Finding:
         text = _("vLLM did not answer within {seconds:.0f} seconds.").format(seconds=self._timeout_s)

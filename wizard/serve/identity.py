@@ -51,6 +51,11 @@ def leader_of(run: Run) -> psutil.Process | None:
     return process if same else None
 
 
+def is_of(run: Run, pid: int) -> bool:
+    """Whether a process is the one that was started, or of its family."""
+    return pid == run.pid or any(process.pid == pid for process in family_of(run))
+
+
 def family_of(run: Run) -> tuple[psutil.Process, ...]:
     """The living processes of a run beside its leader: descendants, session, and whoever writes to its log.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 
+from wizard.adopt.process import listener_on
 from wizard.errors import LaunchError, UsageError
 from wizard.i18n import _
 from wizard.text import one_line
@@ -76,15 +77,15 @@ def port_owner(port: int) -> str:
 
     Only the name: a command line may hold a key.
     """
+    pid = listener_on(port)
+    return "" if pid is None else named(pid)
+
+
+def named(pid: int) -> str:
+    """Name and number of a process; empty when it is gone."""
     import psutil
 
     try:
-        listening = [
-            connection.pid
-            for connection in psutil.net_connections("tcp")
-            if connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
-        ]
-        pid = next((pid for pid in listening if pid), None)
-        return "" if pid is None else f"{one_line(psutil.Process(pid).name(), 40)} ({pid})"
-    except (psutil.Error, OSError):
+        return f"{one_line(psutil.Process(pid).name(), 40)} ({pid})"
+    except psutil.Error:
         return ""
