@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
-import time
 from typing import Any
 
 from hypothesis import given
@@ -74,7 +73,7 @@ def test_a_stream_says_what_the_plain_answer_says(
     sent = f"{events}: a comment{end}data: [DONE]{end}{end}".encode("utf-8", errors="replace")
     packets = [sent[at : at + size] for at in range(0, len(sent), size)]
 
-    streamed = from_stream(packets, time.monotonic())
+    streamed = from_stream(packets)
     plain = from_plain(json.dumps(body).encode())
     assert streamed.calls == plain.calls
     assert (streamed.content, streamed.reasoning) == (plain.content, plain.reasoning) == (content, reasoning)
@@ -86,7 +85,7 @@ def test_a_stream_says_what_the_plain_answer_says(
 )
 def test_whatever_comes_is_an_answer_or_a_trouble(body: bytes) -> None:
     with contextlib.suppress(Trouble):
-        from_stream([body], time.monotonic())
+        from_stream([body])
     with contextlib.suppress(Trouble):
         from_plain(body)
 
@@ -111,6 +110,6 @@ JSON = st.recursive(
 def test_whatever_json_comes_is_an_answer_or_a_trouble(document: object) -> None:
     body = json.dumps(document)
     with contextlib.suppress(Trouble):
-        from_stream([f"data: {body}\n\n".encode()], time.monotonic())
+        from_stream([f"data: {body}\n\n".encode()])
     with contextlib.suppress(Trouble):
         from_plain(body.encode())

@@ -391,9 +391,7 @@ SPEED = Speed(
     brakes=(BRAKE,),
 )
 PASSED = SmokeReport(server=SERVER, checks=SMOKE_OK, verdict="pass", speed=SPEED)
-FAILED = SmokeReport(
-    server=SERVER, checks=(*SMOKE_OK, SMOKE_FAIL), verdict="fail", speed=Speed(ttft_ms=None, decode_tps=None)
-)
+FAILED = SmokeReport(server=SERVER, checks=(*SMOKE_OK, SMOKE_FAIL), verdict="fail")
 
 DIFF = """--- /home/operator/.config/opencode/opencode.jsonc
 +++ /home/operator/.config/opencode/opencode.jsonc

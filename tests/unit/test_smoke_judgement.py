@@ -13,45 +13,15 @@ import pytest
 from standin import Reply, plain, scripted, server_at
 
 from wizard.smoke import SmokeCheck, SmokeStatus
-from wizard.smoke.answer import Answer, ToolCall
 from wizard.smoke.checks import CHECKS
 from wizard.smoke.exchange import Line
 from wizard.smoke.judge import Judgement, together, wrote_it
 from wizard.smoke.leaks import find_leak
 from wizard.smoke.material import CallTask, material
-from wizard.smoke.run import speed_of, verdict_of
+from wizard.smoke.run import verdict_of
 from wizard.smoke.sanity import nonsense
 from wizard.smoke.talk import Learned, Talk
 from wizard.smoke.trouble import refused
-
-
-def spoken(tokens: int | None = 11, ms: float | None = 100.0, calls: tuple[ToolCall, ...] = ()) -> Answer:
-    return Answer(
-        content="It is 42.",
-        reasoning="",
-        calls=calls,
-        finish_reason="stop",
-        completion_tokens=tokens,
-        streamed=True,
-        first_piece_ms=250.0,
-        streamed_ms=ms,
-    )
-
-
-def test_ten_tokens_after_the_first_in_a_tenth_of_a_second_are_a_hundred_a_second() -> None:
-    speed = speed_of(spoken())
-    assert (speed.ttft_ms, speed.decode_tps) == (250.0, 100.0)
-
-
-@pytest.mark.parametrize("answer", [spoken(tokens=None), spoken(tokens=1), spoken(ms=0.0)])
-def test_no_rate_is_made_up(answer: Answer) -> None:
-    assert speed_of(answer).decode_tps is None
-
-
-def test_a_call_tells_no_speed() -> None:
-    call = ToolCall(id="x", name="add", arguments="{}")
-    assert speed_of(spoken(calls=(call,))).ttft_ms is None
-    assert speed_of(None).ttft_ms is None
 
 
 def check(status: Literal["ok", "warn", "fail", "skip"], *, required: bool) -> SmokeCheck:

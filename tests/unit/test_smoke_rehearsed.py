@@ -48,8 +48,6 @@ def test_a_healthy_server_passes_every_check() -> None:
     assert "42" in checks["tool-result"].detail
     assert "search_text" in checks["many-tools"].detail
     assert all(check.ms >= 0 and not check.hint for check in report.checks)
-    assert report.speed.ttft_ms is not None
-    assert report.speed.ttft_ms > 0
 
 
 def test_tags_that_no_parser_reads_fail_the_test_and_are_named() -> None:

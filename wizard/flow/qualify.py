@@ -46,7 +46,7 @@ def smoke_test(journey: Journey, on_check: Callable[[SmokeCheck], None], cancel:
 def _speed(journey: Journey, report: SmokeReport, cancel: threading.Event) -> Speed:
     """How fast the server answers, beside how fast it could; not measured where the test failed."""
     if report.verdict == "fail":
-        return Speed(ttft_ms=None, decode_tps=None, note=_("Not measured: the smoke test failed."))
+        return Speed(note=_("Not measured: the smoke test failed."))
     answers = journey.answers
     people = answers.budget.concurrency
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -36,7 +35,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """One complete answer. Times are milliseconds; ``streamed_ms`` runs from the first piece to the last."""
+    """One complete answer."""
 
     content: str
     reasoning: str
@@ -48,8 +47,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     streamed: bool = False
     unusable: str = ""
     """Why opencode's client would give up on a stream that can be read otherwise."""
-    first_piece_ms: float | None = None
-    streamed_ms: float | None = None
 
     @property
     def cut(self) -> bool:
@@ -167,13 +164,12 @@ def token_ids(body: bytes) -> list[int] | None:
     return choices[0].token_ids if choices else None
 
 
-def from_stream(pieces: Iterable[bytes], asked_at: float) -> Answer:
-    """The answer in the bytes of a server-sent stream; ``asked_at`` is ``time.monotonic`` of the request.
+def from_stream(pieces: Iterable[bytes]) -> Answer:
+    """The answer in the bytes of a server-sent stream.
 
     Raises Trouble for an error inside the stream, for broken JSON and for a stream that just stops.
     """
     parts = _Parts(streamed=True)
-    first = last = None
     for data in events(pieces):
         if data.strip() == "[DONE]":
             continue
@@ -182,16 +178,11 @@ def from_stream(pieces: Iterable[bytes], asked_at: float) -> Answer:
             raise trouble.refused(200, data)
         parts.usage = reply.usage or parts.usage
         for choice in reply.choices[:1]:
-            last = time.monotonic()
-            first = first or last
             parts.add(choice.delta or _Message())
             parts.finish_reason = choice.finish_reason or parts.finish_reason
     if parts.finish_reason is None:
         raise trouble.unfinished(parts.answer().extract())
-    return parts.answer(
-        first_piece_ms=(first - asked_at) * 1000 if first else None,
-        streamed_ms=(last - first) * 1000 if first and last else None,
-    )
+    return parts.answer()
 
 
 class _Parts:
@@ -217,7 +208,7 @@ class _Parts:
                 # As opencode's client does it: a piece without an index begins a call of its own.
                 self._add_call(len(self.calls) if call.index is None else call.index, call)
 
-    def answer(self, *, first_piece_ms: float | None = None, streamed_ms: float | None = None) -> Answer:
+    def answer(self) -> Answer:
         """What was collected."""
         usage = self.usage or Usage()
         details = usage.completion_tokens_details or _TokenDetails()
@@ -231,8 +222,6 @@ class _Parts:
             usage=self.usage,
             streamed=self.streamed,
             unusable=self.unusable,
-            first_piece_ms=first_piece_ms,
-            streamed_ms=streamed_ms,
         )
 
     def _add_call(self, index: int, call: _Call) -> None:

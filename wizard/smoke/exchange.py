@@ -155,9 +155,8 @@ class Exchange:
             return _read(response)
 
     def _streamed(self, request: dict[str, object]) -> Answer:
-        asked_at = time.monotonic()
         with self._open("POST", _CHAT, request) as response:
-            return from_stream(_limited(response), asked_at)
+            return from_stream(_limited(response))
 
     @contextlib.contextmanager
     def _open(

@@ -56,8 +56,8 @@ class Speed(msgspec.Struct, frozen=True, kw_only=True):
     ``ttft_ms`` and ``prefill_tps`` belong to a prompt of ``prompt_tokens`` tokens that no cache held.
     """
 
-    ttft_ms: float | None
-    decode_tps: float | None
+    ttft_ms: float | None = None
+    decode_tps: float | None = None
     """Of a single stream."""
     prefill_tps: float | None = None
     prompt_tokens: int | None = None

@@ -13,14 +13,13 @@ import msgspec
 
 from wizard.i18n import _
 from wizard.serve import Server
-from wizard.smoke.answer import Answer
 from wizard.smoke.checks import CHECKS
 from wizard.smoke.exchange import Line
 from wizard.smoke.judge import Judgement
 from wizard.smoke.material import CheckSpec, material
 from wizard.smoke.talk import Learned, Talk, since
 from wizard.smoke.trouble import Cancelled, Trouble
-from wizard.smoke.types import SmokeCheck, SmokeReport, SmokeVerdict, Speed
+from wizard.smoke.types import SmokeCheck, SmokeReport, SmokeVerdict
 from wizard.text import inert, one_line
 
 _DETAIL = 200
@@ -83,12 +82,10 @@ class _Test:
             checks.append(check)
             on_check(check)
         done = tuple(checks)
-        spoken = self._learned.answers.get("tool-result")
         return SmokeReport(
             server=msgspec.structs.replace(self._server, max_model_len=self._learned.window),
             checks=done,
             verdict=verdict_of(done),
-            speed=speed_of(spoken[-1] if spoken else None),
         )
 
     def _check(self, spec: CheckSpec) -> SmokeCheck:
@@ -145,15 +142,3 @@ def _after_refusals(talk: Talk, detail: str) -> str:
     if not talk.refusals:
         return detail
     return _("{detail} (asked again after status {status})").format(detail=detail, status=talk.refusals[-1])
-
-
-def speed_of(answer: Answer | None) -> Speed:
-    """The speed seen in a streamed answer in words; calls tell nothing, for parsers hold them back."""
-    if answer is None or answer.calls or answer.first_piece_ms is None:
-        return Speed(ttft_ms=None, decode_tps=None)
-    after_first = (answer.completion_tokens or 1) - 1
-    tps = after_first / answer.streamed_ms * 1000 if after_first and answer.streamed_ms else None
-    return Speed(
-        ttft_ms=round(answer.first_piece_ms, 1),
-        decode_tps=None if tps is None else round(tps, 1),
-    )

@@ -30,9 +30,9 @@ class SmokeCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SmokeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole test of one served model."""
+    """The whole test of one served model; ``speed`` is without figures until it was measured."""
 
     server: Server
     checks: tuple[SmokeCheck, ...]
     verdict: SmokeVerdict
-    speed: Speed
+    speed: Speed = Speed()
