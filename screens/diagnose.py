@@ -15,7 +15,7 @@ from screens import results
 from screens.base import COMMON_KEYS, StepScreen
 from screens.lookups import look_at_trouble
 from screens.widgets.checklist import item_at, marked
-from screens.widgets.modals import TroubleModal
+from screens.widgets.trouble import TroubleModal
 from wizard import flow
 from wizard.errors import WizardError
 from wizard.flow import Journey, Step

@@ -14,8 +14,9 @@ from textual.widgets.option_list import Option
 from screens.base import COMMON_KEYS, StepScreen
 from screens.lookups import look_at_trouble
 from screens.moves import Move
-from screens.widgets.modals import AskModal, DecideModal, MachineModal, TroubleModal
+from screens.widgets.modals import AskModal, DecideModal, MachineModal
 from screens.widgets.status import Status
+from screens.widgets.trouble import TroubleModal
 from wizard import flow
 from wizard.errors import RefusedError, WizardError
 from wizard.flow import Journey, Step

@@ -22,9 +22,9 @@ from screens.widgets.modals import (
     MachineModal,
     Modal,
     ReadModal,
-    TroubleModal,
     WaitModal,
 )
+from screens.widgets.trouble import TroubleModal
 from screens.wording import NAME_WIDTH
 from wizard import flow
 from wizard.diagnosis import diagnose_file
