@@ -1,7 +1,8 @@
 """The launch plan, its reasons, its edits and its renderings."""
 
-from wizard.plan.build import ServeSettings, build_plan, parse_arguments
+from wizard.plan.build import ServeSettings, build_plan
 from wizard.plan.edit import apply, describe, difference, leave_out, take_back
+from wizard.plan.extra import parse_arguments
 from wizard.plan.instructions import Instruction, instructions
 from wizard.plan.read import read_plan
 from wizard.plan.render import FORMATS, document, shell

@@ -9,11 +9,11 @@ import msgspec
 from wizard.budget import Budget
 from wizard.catalog import flag_known, quantization
 from wizard.compat import Choice, Reason, in_force, with_attention
-from wizard.errors import UsageError
 from wizard.i18n import _
 from wizard.machine import Gpu, Machine
-from wizard.plan.known import canonical, judged
-from wizard.plan.types import LaunchPlan, Option, PlanEdit, PlanReason
+from wizard.plan.extra import parse_arguments, user_edits
+from wizard.plan.known import judged
+from wizard.plan.types import LaunchPlan, Option, PlanReason
 from wizard.runtime import Runtime
 
 _TOLD = {
@@ -33,7 +33,6 @@ _TOLD = {
     "reasoning-derived": "--reasoning-parser",
 }
 """Reasons of the choice that explain a plan without an option of their own, by their subject there."""
-_FIELDS_OF_THE_PLAN = ("--host", "--port", "--served-model-name", "--api-key", "--hf-token")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +104,7 @@ def build_plan(
         command=(*_called(runtime, choice), "serve", choice.checkpoint),
         base_options=tuple(draft.options),
         base_env=draft.env,
-        edits=_user_edits(settings.extra_args, runtime),
+        edits=user_edits(settings.extra_args, runtime),
         runtime_kind=runtime.kind,
         runtime_path=runtime.path,
         vllm_version=runtime.version,
@@ -331,37 +330,3 @@ def _refusals(choice: Choice, budget: Budget, settings: ServeSettings) -> tuple[
             )
         )
     return tuple(refused)
-
-
-def _user_edits(arguments: Sequence[str], runtime: Runtime) -> tuple[PlanEdit, ...]:
-    options = [
-        Option(flag=canonical(option.flag, runtime), value=option.value)
-        for option in parse_arguments(arguments)
-    ]
-    for option in options:
-        if option.flag in _FIELDS_OF_THE_PLAN:
-            raise UsageError(
-                _("{flag} does not belong into extra_args.").format(flag=option.flag),
-                _("Use the answers host, port, served_name or api_key_file, or export HF_TOKEN."),
-            )
-    if not options:
-        return ()
-    changes = {option.flag: option.value for option in options}
-    return (PlanEdit(origin="user", title=_("Your extra arguments"), set=changes),)
-
-
-def parse_arguments(words: Sequence[str]) -> tuple[Option, ...]:
-    """``--flag value``, ``--flag=value`` and switches as options; anything else raises UsageError."""
-    options: list[Option] = []
-    for word in words:
-        if word.startswith("--"):
-            flag, separator, value = word.partition("=")
-            options.append(Option(flag=flag, value=value if separator else None))
-        elif options and options[-1].value is None:
-            options[-1] = Option(flag=options[-1].flag, value=word)
-        else:
-            raise UsageError(
-                _("Not an option of vLLM: {word}.").format(word=word),
-                _("Write each extra argument as --flag, or as --flag followed by one value."),
-            )
-    return tuple(options)
